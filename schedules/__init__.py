@@ -1,0 +1,1 @@
+"""How islands should talk: costs, bounds, trees and plans of rotating cliques."""

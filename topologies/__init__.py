@@ -1,0 +1,1 @@
+"""What the network is: sites, links, files, routes. Pure data with units."""

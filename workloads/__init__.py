@@ -1,0 +1,1 @@
+"""What runs on islands: training, collectives and traffic."""
