@@ -1,0 +1,176 @@
+"""The best order of a ring all-reduce: what people use today, and the rank order of a run.
+
+A ring of n members passes chunks of M/n around it 2(n-1) times: n-1 steps sum up, n-1 steps hand
+the sums out (Patarasuk and Yuan, J. Parallel Distrib. Comput. 69, 2009). Every member therefore
+sends 2(n-1)/n of a message to its successor, whatever the order is. What the order decides is
+which links those hops cross: a bad one crosses a link several times in the same direction, and the
+busiest direction sets the pace of the whole ring.
+
+Orders are compared by the time of the busiest direction, then by WAN links crossed, then by
+latency (the longest chain of sequential steps), then by site codes. The search is exact up to nine
+members, all (n-1)! orders being costed at once; above that a local search improves a tour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedules.network import FloatArray, IntArray, Network
+from topologies.errors import UserError
+from topologies.model import Topology
+
+EXACT_RING_MEMBERS = 9
+_FLOAT_DIGITS = 9
+
+
+def ring_share(members: int) -> float:
+    """Return the messages each member of a ring all-reduce sends to its successor, 2(n-1)/n."""
+    return 2 * (members - 1) / members
+
+
+@dataclass(frozen=True, order=True)
+class RingCost:
+    """How good an order is; smaller is better, field by field.
+
+    Attributes:
+        busiest: crossings of a direction times its slowness, largest over all directions.
+        wan_crossings: WAN links crossed by the n hops together.
+        latency_ns: longest chain of the 2(n-1) sequential steps.
+    """
+
+    busiest: float
+    wan_crossings: int
+    latency_ns: int
+
+
+def best_ring_order(
+    topology: Topology | Network, members: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Return the best ring: each of these codes sends to the next, the last to the first.
+
+    Args:
+        topology: the network, or its arrays when the caller has them already.
+        members: site codes that take part, at least two; all sites when None.
+
+    Raises:
+        UserError: for an unknown code or fewer than two members.
+    """
+    network = topology if isinstance(topology, Network) else Network.of(topology)
+    numbers = _numbers(network, network.codes if members is None else members)
+    return tuple(network.codes[site] for site in best_ring(network, numbers))
+
+
+def _numbers(network: Network, members: Iterable[str]) -> tuple[int, ...]:
+    wanted = sorted(set(members))
+    unknown = [code for code in wanted if code not in network.codes]
+    if unknown:
+        known = ", ".join(network.codes)
+        raise UserError(f"ring member {unknown[0]} is no site of {network.topology.name}: {known}")
+    if len(wanted) < 2:
+        raise UserError(f"a ring needs two members at least, not {len(wanted)}")
+    return tuple(network.codes.index(code) for code in wanted)
+
+
+def best_ring(network: Network, members: Sequence[int]) -> tuple[int, ...]:
+    """Return the best order of the numbered members, exact up to `EXACT_RING_MEMBERS`."""
+    ordered = tuple(sorted(members))
+    if len(ordered) <= EXACT_RING_MEMBERS:
+        return _exact(network, ordered)
+    return _local_search(network, ordered)
+
+
+def ring_cost(network: Network, order: Sequence[int]) -> RingCost:
+    """Return how good one order is."""
+    hops = list(zip(order, [*order[1:], order[0]], strict=True))
+    crossed = np.zeros(len(network.rate_mbps))
+    for source, target in hops:
+        np.add.at(crossed, network.route_columns(source, target), 1)
+    delays = np.array([network.delay_ns[hop] for hop in hops])
+    busiest = round(float((crossed * network.slowness).max()), _FLOAT_DIGITS)
+    wan = int(sum(network.wan_hops[hop] for hop in hops))
+    return RingCost(busiest, wan, int(_latency(delays[None, :])[0]))
+
+
+def _latency(hop_delay_ns: IntArray) -> IntArray:
+    """Return the longest chain of 2(n-1) hops: twice around, without the cheapest two in a row.
+
+    A chunk starts at any member and goes to its successor again and again; nothing but its own
+    arrival starts the next step, so no step waits for the slowest hop elsewhere.
+    """
+    in_a_row = hop_delay_ns + np.roll(hop_delay_ns, -1, axis=1)
+    return np.asarray(2 * hop_delay_ns.sum(axis=1) - in_a_row.min(axis=1), dtype=np.int64)
+
+
+@lru_cache(maxsize=16)
+def _orders(count: int) -> NDArray[np.int8]:
+    """((n-1)!, n) every order of n members that begins with the first, in lexicographic order."""
+    rest = np.array(list(permutations(range(1, count))), dtype=np.int8).reshape(-1, count - 1)
+    return np.hstack([np.zeros((len(rest), 1), dtype=np.int8), rest])
+
+
+def _exact(network: Network, members: tuple[int, ...]) -> tuple[int, ...]:
+    places = _orders(len(members))
+    orders = np.asarray(members, dtype=np.int64)[places]
+    following = np.roll(orders, -1, axis=1)
+    busiest = _busiest(network.crossings(members), places, network.slowness)
+    wan = network.wan_hops[orders, following].sum(axis=1)
+    latency = _latency(network.delay_ns[orders, following])
+    first = np.lexsort((latency, wan, busiest))[0]
+    return tuple(int(site) for site in orders[first])
+
+
+def _busiest(
+    crossings: NDArray[np.uint8], places: NDArray[np.int8], slowness: FloatArray
+) -> FloatArray:
+    crossed = np.zeros((len(places), len(slowness)), dtype=np.uint8)
+    for here, there in zip(places.T, np.roll(places, -1, axis=1).T, strict=True):
+        crossed += crossings[here, there]
+    busiest: FloatArray = np.max(crossed * slowness, axis=1)
+    return busiest.round(_FLOAT_DIGITS)
+
+
+def _local_search(network: Network, members: tuple[int, ...]) -> tuple[int, ...]:
+    """Improve the nearest-neighbour tour by moving and reversing stretches until nothing helps."""
+    best = _nearest_neighbour(network, members)
+    cost = ring_cost(network, best)
+    improved = True
+    while improved:
+        improved = False
+        for candidate in _neighbours(best):
+            other = ring_cost(network, candidate)
+            if other < cost:
+                best, cost, improved = candidate, other, True
+                break
+    return _from_smallest(best)
+
+
+def _nearest_neighbour(network: Network, members: tuple[int, ...]) -> tuple[int, ...]:
+    tour, left = [members[0]], set(members[1:])
+    while left:
+        here = tour[-1]
+        tour.append(min(left, key=lambda site: (int(network.delay_ns[here, site]), site)))
+        left.remove(tour[-1])
+    return tuple(tour)
+
+
+def _neighbours(order: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
+    count = len(order)
+    for i in range(1, count - 1):
+        for j in range(i + 1, count):
+            yield order[:i] + order[i : j + 1][::-1] + order[j + 1 :]
+    for i in range(1, count):
+        rest = order[:i] + order[i + 1 :]
+        for j in range(1, count):
+            if j != i:
+                yield (*rest[:j], order[i], *rest[j:])
+
+
+def _from_smallest(order: tuple[int, ...]) -> tuple[int, ...]:
+    start = order.index(min(order))
+    return order[start:] + order[:start]
