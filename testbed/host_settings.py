@@ -1,0 +1,117 @@
+"""Settings of the whole host that a run needs, put back by the last run to leave.
+
+Almost everything of a run lives in its own namespaces. A few kernel settings exist once only:
+the default socket buffers, which the userspace switch's packet sockets take at their birth, and
+the list of congestion controls that namespaces may choose. Runs share them by a ledger under an
+exclusive file lock: the first run writes down what was there, the last one restores it, and a
+setting that somebody else has changed meanwhile is left as it is found.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SYSCTL_ROOT = Path("/proc/sys")
+RECEIVE_BUFFER = "net/core/rmem_default"
+SEND_BUFFER = "net/core/wmem_default"
+ALLOWED_CONGESTION_CONTROL = "net/ipv4/tcp_allowed_congestion_control"
+
+
+def at_least(minimum: int) -> Callable[[str], str]:
+    """Return a change that raises a number to `minimum` and never lowers it."""
+    return lambda current: str(max(int(current), minimum))
+
+
+def containing(word: str) -> Callable[[str], str]:
+    """Return a change that adds `word` to a list unless it is there."""
+    return lambda current: current if word in current.split() else f"{current} {word}".strip()
+
+
+def wanted_settings(congestion_control: str) -> dict[str, Callable[[str], str]]:
+    """Return what a run needs, by sysctl path.
+
+    All ports of a userspace switch share one send socket, and each has a receive socket of default
+    size: with the kernel's 208 KB a single TCP flow sees tens of thousands of retransmissions.
+    """
+    return {
+        RECEIVE_BUFFER: at_least(4 * 2**20),
+        SEND_BUFFER: at_least(64 * 2**20),
+        ALLOWED_CONGESTION_CONTROL: containing(congestion_control),
+    }
+
+
+@dataclass
+class Ledger:
+    """Who holds the settings, what they were before, and what was written."""
+
+    holders: list[str] = field(default_factory=list)
+    original: dict[str, str] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+
+
+class HostSettings:
+    """The ledger's file and the settings it speaks of."""
+
+    def __init__(self, ledger_path: Path, sysctl_root: Path = SYSCTL_ROOT) -> None:
+        self._path = ledger_path
+        self._sysctl_root = sysctl_root
+
+    def acquire(self, holder: str, changes: Mapping[str, Callable[[str], str]]) -> dict[str, str]:
+        """Apply `changes` for `holder`; returns every setting as it now stands."""
+        with self._locked() as ledger:
+            if holder not in ledger.holders:
+                ledger.holders.append(holder)
+            for name, change in changes.items():
+                current = self._read(name)
+                changed = change(current)
+                if changed != current:
+                    ledger.original.setdefault(name, current)
+                    ledger.written[name] = changed
+                    self._write(name, changed)
+            return {name: self._read(name) for name in changes}
+
+    def release(self, holder: str) -> None:
+        """Give up `holder`'s share; the last one restores what was there before."""
+        with self._locked() as ledger:
+            if holder in ledger.holders:
+                ledger.holders.remove(holder)
+            if not ledger.holders:
+                self._restore(ledger)
+
+    def holders(self) -> tuple[str, ...]:
+        """Return the runs that hold the settings now."""
+        with self._locked() as ledger:
+            return tuple(ledger.holders)
+
+    def _restore(self, ledger: Ledger) -> None:
+        for name, original in ledger.original.items():
+            if self._read(name) == ledger.written[name]:
+                self._write(name, original)
+        ledger.original.clear()
+        ledger.written.clear()
+
+    def _read(self, name: str) -> str:
+        return " ".join((self._sysctl_root / name).read_text().split())
+
+    def _write(self, name: str, value: str) -> None:
+        (self._sysctl_root / name).write_text(value)
+
+    @contextmanager
+    def _locked(self) -> Iterator[Ledger]:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            text = file.read()
+            ledger = Ledger(**json.loads(text)) if text else Ledger()
+            try:
+                yield ledger
+            finally:
+                file.seek(0)
+                file.truncate()
+                file.write(json.dumps(ledger.__dict__, indent=1))
