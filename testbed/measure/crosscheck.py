@@ -1,0 +1,157 @@
+"""Three witnesses for the same bytes: switch ports, interfaces, the link back-end.
+
+A figure that only one counter supports may be that counter's mistake. Every direction is counted
+by three parts that know nothing of one another: the switch that sends into the link and the one
+that receives from it (OpenFlow port statistics), the kernel's interfaces at the wire ends, and the
+link back-end itself. They are compared at both ends of the link, because bytes that entered but did
+not leave are either in flight or dropped.
+
+The interfaces are the reference: they see both ends of every direction, islands included, where no
+switch counts what an island sends. Differences are allowed for what crossed the wire between two
+readings, and for headers where a segment is counted whole by one and in parts by the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from testbed.measure.counters import DirectionCounters
+from topologies.model import Direction, DirectionSpec
+
+# Neighbour discovery and link discovery may still send a frame or two between two readings.
+STRAY_BYTES = 4096
+
+PortStatistics = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a direction: where it enters the link, or where it leaves it."""
+
+    direction: Direction
+    entry: bool
+
+    def __str__(self) -> str:
+        return f"{self.direction} {'in' if self.entry else 'out'}"
+
+
+@dataclass(frozen=True)
+class Count:
+    """Bytes and frames counted at one end since the run began."""
+
+    bytes: int
+    packets: int
+
+
+@dataclass(frozen=True)
+class CrossCheckRow:
+    """What the witnesses say of one end of a direction, and whether they agree.
+
+    Attributes:
+        direction: as `NYC>LON`.
+        end: `in` where the direction enters its link, `out` where it leaves it.
+        interface_bytes: by the wire end's interface, the reference.
+        controller_bytes: by the switch port there; None where no switch counts.
+        backend_bytes: by the link back-end; None where it does not count.
+        difference_bytes: the witness furthest from the reference, minus the reference.
+        allowed_bytes: the greatest difference that timing and headers explain.
+    """
+
+    direction: str
+    end: str
+    interface_bytes: int
+    controller_bytes: int | None
+    backend_bytes: int | None
+    difference_bytes: int
+    allowed_bytes: int
+
+    @property
+    def agree(self) -> bool:
+        """Whether every witness is within what is allowed."""
+        return abs(self.difference_bytes) <= self.allowed_bytes
+
+
+def counts_at_ends(counters: Mapping[Direction, DirectionCounters]) -> dict[End, Count]:
+    """Return the counts of directions at each of their two ends."""
+    return dict(_both_ends(counters))
+
+
+def _both_ends(counters: Mapping[Direction, DirectionCounters]) -> Iterator[tuple[End, Count]]:
+    for direction, x in counters.items():
+        yield End(direction, entry=True), Count(x.bytes_in, x.packets_in)
+        yield End(direction, entry=False), Count(x.bytes_out, x.packets_out)
+
+
+def counts_of_ports(ports: PortStatistics) -> dict[End, Count]:
+    """Return what the controller's port statistics say of the ends of directions.
+
+    Args:
+        ports: by the direction that leaves through the port (`NYC>LON`), with `tx_bytes`,
+            `tx_packets`, `rx_bytes` and `rx_packets`. What the port received left the link on the
+            opposite direction.
+    """
+    counts: dict[End, Count] = {}
+    for name, port in ports.items():
+        leaving = Direction.parse(name)
+        counts[End(leaving, entry=True)] = Count(port["tx_bytes"], port["tx_packets"])
+        counts[End(leaving.reverse, entry=False)] = Count(port["rx_bytes"], port["rx_packets"])
+    return counts
+
+
+def allowed_bytes(
+    spec: DirectionSpec, counted_bytes: int, skew_s: float, header_share: float = 0.0
+) -> int:
+    """Return the difference that is explained between two readings of one end.
+
+    Args:
+        spec: of the direction; its rate bounds what passes in `skew_s`.
+        counted_bytes: by the reference.
+        skew_s: time between the two readings.
+        header_share: headers of a segment in its bytes, where segments may be counted whole.
+    """
+    passed = spec.rate_mbps * 1e6 / 8 * skew_s
+    return round(STRAY_BYTES + passed + header_share * counted_bytes)
+
+
+def cross_check(
+    interfaces: Mapping[End, Count],
+    controller: Mapping[End, Count],
+    backend: Mapping[End, Count],
+    allowed: Mapping[End, int],
+) -> list[CrossCheckRow]:
+    """Compare the witnesses at every end the interfaces count.
+
+    Args:
+        interfaces: the reference.
+        controller: port statistics, where there are any.
+        backend: the link back-end's own counts, where it has any.
+        allowed: for each end the difference in bytes that is explained; see `allowed_bytes`.
+    """
+    ends = sorted(interfaces, key=lambda end: (end.direction, not end.entry))
+    return [_row(x, interfaces[x], controller.get(x), backend.get(x), allowed[x]) for x in ends]
+
+
+def _row(
+    end: End, reference: Count, controller: Count | None, backend: Count | None, allowed: int
+) -> CrossCheckRow:
+    witnesses = [x.bytes - reference.bytes for x in (controller, backend) if x is not None]
+    return CrossCheckRow(
+        direction=str(end.direction),
+        end="in" if end.entry else "out",
+        interface_bytes=reference.bytes,
+        controller_bytes=None if controller is None else controller.bytes,
+        backend_bytes=None if backend is None else backend.bytes,
+        difference_bytes=max(witnesses, key=abs, default=0),
+        allowed_bytes=allowed,
+    )
+
+
+def disagreements(rows: Iterable[CrossCheckRow]) -> list[str]:
+    """Return one line for each end at which the witnesses do not agree."""
+    return [
+        f"{row.direction} {row.end}: counters differ by {row.difference_bytes} bytes, "
+        f"{row.allowed_bytes} are explained"
+        for row in rows
+        if not row.agree
+    ]

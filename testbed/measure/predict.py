@@ -1,0 +1,174 @@
+"""What a ring all-reduce must put on every link direction, and how long it cannot help taking.
+
+A ring all-reduce (Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009) over N islands cuts the
+message of M bytes into N parts. In N-1 steps parts travel around the ring and are summed, in N-1
+more the sums travel around once again. So every island sends 2(N-1)/N x M to its successor, and no
+unicast all-reduce can make an island send less: it is the bandwidth bound.
+
+Where these bytes cross the WAN follows from the routes: a hop from island a to its successor b
+loads the access port of a, each link direction on the way, and the access port of b.
+
+On the wire there is more than payload. It is *estimated* for TCP over IPv4 with time stamps:
+
+- headers: every segment has 14 bytes of Ethernet, 20 of IP, 20 of TCP and 12 of options
+  (RFC 7323) in front of at most MTU - 52 bytes of payload;
+- acknowledgements: one frame of 66 bytes the other way for every second segment (RFC 5681, 4.2).
+
+Retransmissions come on top and are not predicted: a loss-free run must not have any.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from topologies.model import Direction
+from topologies.routing import Routes
+
+ETHERNET_HEADER_BYTES = 14
+IP_TCP_HEADER_BYTES = 20 + 20 + 12
+FRAME_HEADER_BYTES = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES
+SEGMENTS_PER_ACKNOWLEDGEMENT = 2
+
+Hop = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ExpectedBytes:
+    """Bytes expected in one direction: payload exactly, the rest as the stated estimate."""
+
+    payload: float = 0.0
+    headers: float = 0.0
+    acknowledgements: float = 0.0
+
+    @property
+    def on_wire(self) -> float:
+        """All bytes of the Ethernet frames."""
+        return self.payload + self.headers + self.acknowledgements
+
+    def __add__(self, other: ExpectedBytes) -> ExpectedBytes:
+        return ExpectedBytes(
+            self.payload + other.payload,
+            self.headers + other.headers,
+            self.acknowledgements + other.acknowledgements,
+        )
+
+    def times(self, factor: float) -> ExpectedBytes:
+        """Return what `factor` rounds of this are."""
+        return ExpectedBytes(
+            self.payload * factor, self.headers * factor, self.acknowledgements * factor
+        )
+
+
+def ring_share(islands: int) -> float:
+    """Return 2(N-1)/N: what each island of a ring sends, in messages; none when it is alone."""
+    return 2 * (islands - 1) / islands
+
+
+def ring_hops(order: Sequence[str]) -> tuple[Hop, ...]:
+    """Return the hops of a ring that runs through the islands in this order and closes."""
+    if len(order) < 2:
+        return ()
+    return tuple(zip(order, (*order[1:], order[0]), strict=True))
+
+
+def expected_bytes(
+    hops: Iterable[Hop], routes: Routes, payload_bytes: float, mtu_bytes: int
+) -> dict[Direction, ExpectedBytes]:
+    """Return what flows of `payload_bytes` along each hop put on every direction of the network.
+
+    Args:
+        hops: (source island, target island) of each TCP flow.
+        routes: how the network forwards; acknowledgements take the way back.
+        payload_bytes: of each flow.
+        mtu_bytes: longest IP packet.
+
+    Returns:
+        Every direction of the topology, also those with nothing to carry.
+    """
+    segments = math.ceil(payload_bytes / (mtu_bytes - IP_TCP_HEADER_BYTES))
+    there = ExpectedBytes(payload=payload_bytes, headers=segments * FRAME_HEADER_BYTES)
+    frames_back = math.ceil(segments / SEGMENTS_PER_ACKNOWLEDGEMENT)
+    back = ExpectedBytes(acknowledgements=frames_back * FRAME_HEADER_BYTES)
+    load: defaultdict[Direction, ExpectedBytes] = defaultdict(ExpectedBytes)
+    for source, target in hops:
+        for direction in routes.directions(source, target):
+            load[direction] += there
+        for direction in routes.directions(target, source):
+            load[direction] += back
+    return {direction: load[direction] for direction in routes.topology.directions()}
+
+
+def expected_ring_bytes(
+    hops: Sequence[Hop], routes: Routes, message_bytes: int, mtu_bytes: int
+) -> dict[Direction, ExpectedBytes]:
+    """Return what one ring all-reduce of `message_bytes` puts on every direction.
+
+    Args:
+        hops: each island and its successor, in the direction in which the library sends; as many
+            as there are islands.
+        routes: how the network forwards.
+        message_bytes: M, what each island contributes.
+        mtu_bytes: longest IP packet.
+    """
+    if not hops:
+        return expected_bytes((), routes, 0, mtu_bytes)
+    return expected_bytes(hops, routes, ring_share(len(hops)) * message_bytes, mtu_bytes)
+
+
+def payload_estimate(bytes_: int, packets: int) -> int:
+    """Return the TCP payload in counted frames: what is left without one header a frame."""
+    return max(0, bytes_ - FRAME_HEADER_BYTES * packets)
+
+
+def traversals(payload: Mapping[Direction, float], message_bytes: int) -> float:
+    """Return how many messages crossed WAN links, each counted at every link it crosses."""
+    wan = sum(amount for direction, amount in payload.items() if not direction.is_access)
+    return wan / message_bytes if message_bytes else 0.0
+
+
+@dataclass(frozen=True)
+class TimeBound:
+    """The least a round's collective can take: transfer and latency, with the words for both."""
+
+    transfer_s: float
+    latency_s: float
+    statement: str
+
+    @property
+    def total_s(self) -> float:
+        """Transfer and latency together."""
+        return self.transfer_s + self.latency_s
+
+
+def ring_bound(
+    hops: Sequence[Hop], routes: Routes, message_bytes: int, access_rate_mbps: float
+) -> TimeBound:
+    """Return the bound of a ring: 2(N-1)/N x M through an access port, then its 2(N-1) steps.
+
+    A part goes once around to be summed and once more to be handed out, 2(N-1) hops one after the
+    other; the part that starts at the worst place sets the latency.
+
+    Args:
+        hops: in the order of the ring.
+        routes: gives each hop's one-way delay.
+        message_bytes: M.
+        access_rate_mbps: C, the slowest access port's rate.
+    """
+    transfer_s = 0.0
+    if hops:
+        transfer_s = ring_share(len(hops)) * message_bytes * 8 / (access_rate_mbps * 1e6)
+    delays_ms = [routes.one_way_delay_ms(a, b) for a, b in hops]
+    return TimeBound(
+        transfer_s,
+        _longest_way_around_ms(delays_ms) / 1000,
+        "2(N-1)/N x M/C at an access port, plus 2(N-1) sequential ring steps",
+    )
+
+
+def _longest_way_around_ms(delays_ms: Sequence[float]) -> float:
+    steps = 2 * (len(delays_ms) - 1)
+    around = [*delays_ms, *delays_ms, *delays_ms]
+    return max((sum(around[i : i + steps]) for i in range(len(delays_ms))), default=0.0)
