@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from topologies.errors import UserError
 
 RUNTIME_ROOT = Path("/run/atoll")
 LEDGER_NAME = "host-settings.json"
+BIRTH_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,22 @@ class Node:
 
 @dataclass(frozen=True)
 class Owner:
-    """The processes that a run stands and falls with, and where its record is."""
+    """The processes that a run stands and falls with, and where its record is.
+
+    `first_process` is None until the run's namespaces exist.
+    """
 
     run_id: str
     topology: str
     record_directory: str
     supervisor: ProcessId
-    first_process: ProcessId
+    first_process: ProcessId | None
+
+    @property
+    def processes(self) -> tuple[ProcessId, ...]:
+        """The supervisor and, once there is one, the run's first process."""
+        both = (self.supervisor, self.first_process)
+        return tuple(process for process in both if process is not None)
 
 
 class RuntimeDirectory:
@@ -90,7 +101,8 @@ class RuntimeDirectory:
         if data is None:
             return None
         data["supervisor"] = ProcessId(**data["supervisor"])
-        data["first_process"] = ProcessId(**data["first_process"])
+        first = data["first_process"]
+        data["first_process"] = ProcessId(**first) if first else None
         return Owner(**data)
 
     def write_nodes(self, nodes: Iterable[Node]) -> None:
@@ -103,9 +115,14 @@ class RuntimeDirectory:
 
     @property
     def alive(self) -> bool:
-        """Whether the supervisor or the run's first process still lives."""
+        """Whether the supervisor or the run's first process still lives.
+
+        A folder without an owner is a run that is just being born, unless it is older than that.
+        """
         owner = self.owner()
-        return owner is not None and (owner.supervisor.alive or owner.first_process.alive)
+        if owner is None:
+            return self.path.exists() and time.time() - self.path.stat().st_mtime < BIRTH_LIMIT_S
+        return any(process.alive for process in owner.processes)
 
     def remove(self) -> None:
         """Delete the folder."""

@@ -1,0 +1,174 @@
+"""The `atoll` command: parses, calls the rooms, and turns every failure into one line.
+
+Exit codes: 0 done, 1 failed or invalid, 2 the user's mistake.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from schedules.cli import mount as mount_schedules
+
+from testbed.launch import RunChoices, launch
+from topologies.errors import AtollError
+
+app = typer.Typer(
+    name="atoll",
+    help="A WAN of cities on one Linux machine, for people who train models across it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+topology_app = typer.Typer(help="Look at topologies and check files.", no_args_is_help=True)
+controller_app = typer.Typer(
+    help="Run an SDN application; ask a running one.", no_args_is_help=True
+)
+app.add_typer(topology_app, name="topology")
+app.add_typer(controller_app, name="controller")
+mount_schedules(app)
+
+Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON.")]
+Topo = Annotated[str, typer.Argument(help="A bundled topology's name, or a file.")]
+RunId = Annotated[str | None, typer.Option("--run", help="Which run, when several are up.")]
+Site = Annotated[str, typer.Argument(help="Code of the site, such as NYC.")]
+Scale = Annotated[
+    float | None,
+    typer.Option("--rate-scale", help="Emulated / real rate; by default, links of 100 Mbit/s."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of data, model and links.")]
+Datapath = Annotated[str | None, typer.Option("--datapath", help="kernel or userspace.")]
+Links = Annotated[str | None, typer.Option("--links", help="netem or linkd.")]
+Congestion = Annotated[str, typer.Option("--congestion-control", help="TCP's, in every island.")]
+RealTime = Annotated[bool, typer.Option(help="Real-time priority for the data path.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Where run records are kept.")]
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Probe this machine: what is there, what it is used for, how to get what is missing."""
+    from testbed.doctor import diagnose, print_report
+
+    report = diagnose()
+    if as_json:
+        print(json.dumps(report.to_json(), indent=1))
+    else:
+        print_report(report, Console())
+    raise typer.Exit(0 if report.can_emulate else 1)
+
+
+@app.command()
+def emulate(
+    topology: Topo = "nine_city",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Synchronizations.")] = 6,
+    local_steps: Annotated[int, typer.Option(min=1, help="Optimizer steps a round.")] = 10,
+    outer: Annotated[str, typer.Option(help="Outer optimizer: mean, diloco or none.")] = "mean",
+    rate_scale: Scale = None,
+    seed: Seed = 1,
+    capture: Annotated[bool, typer.Option("--capture", help="Capture packets per link.")] = False,
+    datapath: Datapath = None,
+    links: Links = None,
+    congestion_control: Congestion = "cubic",
+    realtime: RealTime = True,
+    runs: Runs = Path("runs"),
+    timeout_s: Annotated[float, typer.Option(min=1.0, help="Limit of the training.")] = 900.0,
+) -> None:
+    """Build the WAN, train one model over it, count every byte, leave a record and nothing else."""
+    choices = RunChoices(
+        "emulate", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
+    )
+    more = {
+        "rounds": rounds,
+        "local_steps": local_steps,
+        "outer": outer,
+        "capture": capture,
+        "timeout_s": timeout_s,
+    }
+    raise typer.Exit(launch(choices, more, Console()))
+
+
+@app.command()
+def up(
+    topology: Topo = "nine_city",
+    controller: Annotated[
+        Path | None, typer.Option("--controller", help="A Ryu application to run instead.")
+    ] = None,
+    rate_scale: Scale = None,
+    seed: Seed = 1,
+    datapath: Datapath = None,
+    links: Links = None,
+    congestion_control: Congestion = "cubic",
+    realtime: RealTime = True,
+    runs: Runs = Path("runs"),
+) -> None:
+    """Build the WAN and hold it until Ctrl-C, for `exec`, `shell` and your own controller."""
+    choices = RunChoices(
+        "up", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
+    )
+    more = {"controller_file": str(controller.resolve()) if controller else None}
+    raise typer.Exit(launch(choices, more, Console()))
+
+
+@app.command(name="exec", context_settings={"ignore_unknown_options": True})
+def execute(
+    site: Site,
+    command: Annotated[list[str], typer.Argument(help="After --, the command to run.")],
+    run: RunId = None,
+) -> None:
+    """Run a command on an island of a running emulation, over SSH."""
+    from testbed.deploy.remote import exec_command
+
+    raise typer.Exit(exec_command(_running_island(run, site), command))
+
+
+@app.command()
+def shell(site: Site, run: RunId = None) -> None:
+    """Open a shell on an island of a running emulation."""
+    from testbed.deploy.remote import shell as open_shell
+
+    raise typer.Exit(open_shell(_running_island(run, site)))
+
+
+@app.command()
+def ps(as_json: Json = False) -> None:
+    """List the running emulations and the processes at each site."""
+    from testbed.processes import list_processes
+
+    rows = list_processes()
+    if as_json:
+        print(json.dumps({"rows": rows}, indent=1))
+        return
+    table = Table("run", "site", "kind", "pid", "CPU %", "MB", "command")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    Console().print(table if rows else "No emulation is running.")
+
+
+@app.command()
+def clean(
+    run: Annotated[str | None, typer.Argument(help="Run to end and remove.")] = None,
+) -> None:
+    """Remove what killed runs left; a living run is ended only when it is named."""
+    from testbed.clean import clean as clean_runs
+
+    cleaned = clean_runs(run)
+    words = {"removed": "removed", "ended": "ended and removed", "alive": "is running, left alone"}
+    for one in cleaned:
+        print(f"{one.run_id}: {words[one.outcome]}")
+    if not cleaned:
+        print("Nothing to clean.")
+
+
+def main() -> None:
+    """Run the command line; a failure of ours is one line on standard error."""
+    try:
+        app()
+    except AtollError as error:
+        print(f"atoll: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

@@ -1,0 +1,162 @@
+"""A WAN that stands: network built, links shaped, controller ready. Nothing here runs on it yet.
+
+The order matters and is always the same. Links are joined before the switches start, so that no
+frame ever crosses an unshaped link; the controller listens before the switches dial; and the
+network counts as ready only when every switch has confirmed its rules.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.fabric import Fabric
+from testbed.emulation.controller_process import (
+    ControllerProcess,
+    controller_command,
+    foreign_command,
+)
+from testbed.emulation.network import Network, NetworkOptions
+from testbed.emulation.plan import WirePlan
+from testbed.links.backend import LinkBackend, Wire
+from testbed.links.linkd_backend import LinkdBackend
+from testbed.links.netem_backend import NetemBackend
+from testbed.links.spec import LinkSpec
+from testbed.ownership import RuntimeDirectory
+from topologies.files import dump
+from topologies.model import Direction, Topology
+from topologies.routing import Routes, least_delay_routes
+
+Announce = Callable[[str], None]
+CONTROLLER_TIMEOUT_S = 30.0
+SEED_STRIDE = 2
+
+
+@dataclass(frozen=True)
+class EmulationOptions:
+    """Choices of an emulation beside its topology.
+
+    Attributes:
+        link_backend: `netem` or `linkd`.
+        controller_file: a Ryu application to run instead of our controller.
+        seed: of every random draw that links make.
+    """
+
+    network: NetworkOptions
+    link_backend: str
+    controller_file: Path | None = None
+    seed: int = 1
+
+    @property
+    def realtime(self) -> bool:
+        """Whether the data path gets real-time priority."""
+        return self.network.realtime
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """A standing WAN and what is known of it.
+
+    Attributes:
+        topology: as emulated, rates scaled.
+        bring_up_s: seconds from the start of building until every switch had confirmed.
+    """
+
+    topology: Topology
+    routes: Routes
+    fabric: Fabric
+    network: Network
+    links: LinkBackend
+    controller: ControllerProcess
+    bring_up_s: float
+
+    def island_prefix(self, site: str) -> list[str]:
+        """Return the command prefix that enters an island's namespaces."""
+        return ["mnexec", "-a", str(self.network.island(site).pid)]
+
+    def wire_ends(self) -> Mapping[Direction, WirePlan]:
+        """Return each wire by its forward direction."""
+        return {wire.forward: wire for wire in self.network.wires}
+
+    def failure(self) -> str | None:
+        """Return which part of the WAN has ended by itself, or None while all of it lives."""
+        parts = [self.controller.exited, self.links.failure]
+        parts += [switch.exited for switch in self.network.switches()]
+        return next((reason for part in parts if (reason := part()) is not None), None)
+
+
+@contextmanager
+def emulation(
+    topology: Topology, options: EmulationOptions, runtime: RuntimeDirectory, announce: Announce
+) -> Iterator[Emulation]:
+    """Build `topology` inside the current namespaces and take it down afterwards.
+
+    Raises:
+        MachineError: something is missing on this machine.
+        RunError: a part did not come up; the text names it.
+    """
+    started = time.monotonic()
+    routes, fabric = least_delay_routes(topology), Fabric.of(topology)
+    network = Network(topology, routes, fabric, options.network, runtime.path / "ovs")
+    with ExitStack() as stack:
+        stack.callback(network.stop)
+        announce("Building nodes and cables")
+        network.build()
+        runtime.write_nodes(network.owned_nodes())
+        announce("Shaping links")
+        links = join_links(network, options, runtime.path)
+        stack.callback(links.close)
+        announce("Starting controller and switches")
+        controller = start_controller(topology, options.controller_file, runtime.path)
+        stack.callback(controller.close)
+        network.start_switches()
+        announce("Installing routes")
+        if options.controller_file is None:
+            controller.client.wait_ready(CONTROLLER_TIMEOUT_S)
+        bring_up_s = time.monotonic() - started
+        yield Emulation(topology, routes, fabric, network, links, controller, bring_up_s)
+
+
+def start_controller(
+    topology: Topology, controller_file: Path | None, directory: Path
+) -> ControllerProcess:
+    """Start our controller, or the application in `controller_file`, and wait for its port."""
+    topology_file, log = directory / "topology.yaml", directory / "controller.log"
+    topology_file.write_text(dump(topology))
+    if controller_file is None:
+        controller = ControllerProcess(controller_command(topology_file, log), log)
+    else:
+        controller = ControllerProcess(foreign_command(controller_file, log), log)
+    try:
+        controller.wait_listening(CONTROLLER_TIMEOUT_S)
+    except BaseException:
+        controller.close()
+        raise
+    return controller
+
+
+def join_links(network: Network, options: EmulationOptions, directory: Path) -> LinkBackend:
+    """Start the link back-end and let it join and shape every wire of the network."""
+    backend: LinkBackend
+    if options.link_backend == "netem":
+        backend = NetemBackend()
+    else:
+        backend = LinkdBackend.start(directory, realtime=options.realtime)
+    try:
+        for wire in network.wires:
+            _join(backend, network.topology, wire, options.seed)
+    except BaseException:
+        backend.close()
+        raise
+    return backend
+
+
+def _join(backend: LinkBackend, topology: Topology, wire: WirePlan, seed: int) -> None:
+    specs, mtu_bytes = topology.directions(), topology.mtu_bytes
+    first = seed * SEED_STRIDE * len(specs) + SEED_STRIDE * wire.index
+    forward = LinkSpec.from_direction(specs[wire.forward], mtu_bytes, first)
+    backward = LinkSpec.from_direction(specs[wire.forward.reverse], mtu_bytes, first + 1)
+    backend.join(Wire(wire.index, wire.end_a, wire.end_b, wire.forward), forward, backward)

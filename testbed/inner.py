@@ -1,0 +1,48 @@
+"""Process 1 of a run: carries out the order it finds, inside the run's own namespaces.
+
+Started by `testbed.supervisor` as `python -m testbed.inner DIRECTORY`; when it ends, the kernel
+ends everything it has started.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from testbed.order import Order
+from testbed.ownership import RuntimeDirectory
+from testbed.run import carry_out
+from topologies.errors import AtollError
+
+EXIT_INTERRUPTED = 130
+
+
+def _end_in_order(number: int, frame: FrameType | None) -> None:
+    """Turn the first request to end into an exception; later ones would only break the tidying."""
+    for request in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(request, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def main(directory: Path) -> int:
+    """Carry out the order in `directory`; returns the run's exit code."""
+    for request in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(request, _end_in_order)
+    runtime = RuntimeDirectory(directory.name, directory.parent)
+    console = Console()
+    try:
+        return carry_out(Order.read(directory), runtime, console)
+    except AtollError as error:
+        print(f"atoll: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("atoll: ended on request; nothing is left behind", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,99 @@
+"""From what a user chose to an order that a supervisor can carry out.
+
+Everything that can be known before anything is built is checked here: the topology, the machine,
+the scale. What the user left open is decided here too, by the doctor's findings.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from testbed.doctor import Report, diagnose, print_report
+from testbed.links.backend import BACKEND_NAMES
+from testbed.order import Order
+from testbed.record import new_run_id
+from testbed.supervisor import supervise
+from topologies.errors import MachineError, UserError
+from topologies.files import load
+from topologies.model import Topology
+
+COMFORTABLE_RATE_MBPS = 200.0
+DATAPATHS = ("kernel", "userspace")
+
+
+@dataclass(frozen=True)
+class RunChoices:
+    """What the user chose; None leaves it to the machine or the topology."""
+
+    action: str
+    topology: str
+    rate_scale: float | None
+    datapath: str | None
+    links: str | None
+    congestion_control: str
+    realtime: bool
+    runs: Path
+    seed: int
+
+
+def default_rate_scale(topology: Topology) -> float:
+    """Return the largest power of ten, at most 1, that brings every link under 200 Mbit/s.
+
+    Links of 10 Gbit/s so run at 100 Mbit/s, which two cores carry on every link at once.
+    """
+    fastest = max(spec.rate_mbps for spec in topology.directions().values())
+    return min(1.0, 10.0 ** math.floor(math.log10(COMFORTABLE_RATE_MBPS / fastest)))
+
+
+def checked_scale(rate_scale: float | None, topology: Topology) -> float:
+    """Return the scale to use; raises `UserError` for one that is no positive number."""
+    if rate_scale is None:
+        return default_rate_scale(topology)
+    if not (math.isfinite(rate_scale) and 0 < rate_scale <= 1000):
+        raise UserError(f"--rate-scale: {rate_scale} is not a number above 0, such as 0.01")
+    return rate_scale
+
+
+def _one_of(option: str, value: str | None, allowed: tuple[str, ...], default: str) -> str:
+    if value is not None and value not in allowed:
+        raise UserError(f"{option}: {value!r} is none of {', '.join(allowed)}")
+    return value or default
+
+
+def make_order(choices: RunChoices, more: Mapping[str, Any], report: Report) -> Order:
+    """Return the order for what was chosen on the machine that `report` describes."""
+    topology = load(choices.topology)
+    file = Path(choices.topology)
+    run_id = new_run_id(topology.name)
+    return Order(
+        action=choices.action,
+        run_id=run_id,
+        topology=str(file.resolve()) if file.is_file() else choices.topology,
+        record_directory=str(choices.runs.resolve() / run_id),
+        rate_scale=checked_scale(choices.rate_scale, topology),
+        datapath=_one_of("--datapath", choices.datapath, DATAPATHS, report.datapath),
+        link_backend=_one_of("--links", choices.links, BACKEND_NAMES, report.link_backend),
+        congestion_control=choices.congestion_control,
+        realtime=choices.realtime,
+        seed=choices.seed,
+        command=shlex.join(["atoll", *sys.argv[1:]]),
+        **more,
+    )
+
+
+def launch(choices: RunChoices, more: Mapping[str, Any], console: Console) -> int:
+    """Examine the machine, then carry out what was chosen; returns the exit code."""
+    load(choices.topology)  # a mistake in the file is told before anything else
+    report = diagnose()
+    print_report(report, console)
+    if not report.can_emulate:
+        raise MachineError("this machine cannot emulate; the lines marked missing above say why")
+    return supervise(make_order(choices, more, report))

@@ -1,0 +1,53 @@
+"""What a run was asked to do, as plain data that the supervisor hands to the run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ORDER_NAME = "order.json"
+
+
+@dataclass(frozen=True)
+class Order:
+    """One run as it was asked for; everything the command line decides is here.
+
+    Attributes:
+        action: `emulate` (train and end) or `up` (hold the network until told to end).
+        topology: name of a bundled topology or path of a file.
+        rate_scale: emulated rate / real rate.
+        datapath: `kernel` or `userspace`, as the doctor chose.
+        link_backend: `netem` or `linkd`, as the doctor chose.
+        controller_file: somebody's Ryu application to run instead of ours.
+        local_steps: optimizer steps between two synchronizations.
+        timeout_s: limit of the whole training.
+        command: what the user typed, for the record.
+    """
+
+    action: str
+    run_id: str
+    topology: str
+    record_directory: str
+    rate_scale: float
+    datapath: str
+    link_backend: str
+    congestion_control: str = "cubic"
+    realtime: bool = True
+    controller_file: str | None = None
+    rounds: int = 6
+    local_steps: int = 10
+    outer: str = "mean"
+    seed: int = 1
+    capture: bool = False
+    timeout_s: float = 900.0
+    command: str = ""
+
+    def write(self, directory: Path) -> None:
+        """Leave the order in the run's private folder."""
+        (directory / ORDER_NAME).write_text(json.dumps(asdict(self), indent=1))
+
+    @classmethod
+    def read(cls, directory: Path) -> Order:
+        """Return the order found in a run's private folder."""
+        return cls(**json.loads((directory / ORDER_NAME).read_text()))
