@@ -1,14 +1,23 @@
-"""Topology files: find, read, check and write them."""
+"""Topology files: find, read and write them.
+
+A topology is YAML: people write it by hand, comments and all. `load` takes the name of a bundled
+file or a path; a mistake in the file is told in one line, `FILE:LINE: field: what was wrong; what
+is right`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
-import yaml
-
+from topologies.checks import access_layers_fields, checked, closest, link_layers, merged
+from topologies.document import MAX_FILE_BYTES, Document, read_yaml, write_yaml
 from topologies.errors import UserError
 from topologies.model import DirectionSpec, Link, Site, Topology
+from topologies.schema import LinkRow, SiteRow, TopologyFile
 
 BUNDLED = Path(__file__).parent
 
@@ -19,60 +28,118 @@ def available() -> tuple[str, ...]:
 
 
 def load(name_or_path: str) -> Topology:
-    """Read a bundled topology by name, or a file by path; raises UserError for a bad one."""
-    bundled = BUNDLED / f"{name_or_path}.yaml"
-    path = bundled if name_or_path in available() else Path(name_or_path)
-    if not path.is_file():
-        names = ", ".join(available())
-        raise UserError(f"{name_or_path}: no such topology file; bundled are {names}")
-    return _topology(yaml.safe_load(path.read_text(encoding="utf-8")))
+    """Read a bundled topology by its name, or any topology file by its path.
+
+    Raises:
+        UserError: the file is not there, cannot be read or is wrong; the text names its line.
+    """
+    if name_or_path in available():
+        return load_text(_text(BUNDLED / f"{name_or_path}.yaml", name_or_path), name_or_path)
+    return load_text(_text(Path(name_or_path), name_or_path), name_or_path)
 
 
-def _topology(data: dict[str, Any]) -> Topology:
-    defaults = data.get("defaults", {})
-    keys = ("code", "city", "latitude", "longitude")
-    sites = tuple(Site(**{key: row[key] for key in keys}) for row in data["sites"])
-    access = {
-        row["code"]: DirectionSpec(**(defaults.get("access", {}) | row.get("access", {})))
-        for row in data["sites"]
-    }
-    links = tuple(_link(row, defaults.get("link", {})) for row in data["links"])
-    texts = {key: data[key] for key in ("name", "source", "licence")}
+def load_text(text: str, file: str = "topology") -> Topology:
+    """Read a topology from YAML text; `file` is what errors call it. Raises UserError."""
+    return topology_of(read_yaml(text, file))
+
+
+def topology_of(document: Document) -> Topology:
+    """Return the topology that plain data describe; raises UserError for the first mistake."""
+    rows = checked(document)
     return Topology(
-        sites=sites, links=links, access=access, mtu_bytes=data.get("mtu_bytes", 9000), **texts
+        name=rows.name,
+        sites=tuple(_site(row) for row in rows.sites),
+        links=tuple(_link(rows, row) for row in rows.links),
+        access={
+            row.code: DirectionSpec(**access_layers_fields(rows, row.access)) for row in rows.sites
+        },
+        source=rows.source.strip(),
+        licence=rows.licence.strip(),
+        mtu_bytes=rows.mtu_bytes,
     )
 
 
-def _link(row: dict[str, Any], defaults: dict[str, Any]) -> Link:
-    ends = ("a", "b", "forward", "backward")
-    shared = defaults | {key: value for key, value in row.items() if key not in ends}
-    forward = DirectionSpec(**(shared | row.get("forward", {})))
-    backward = DirectionSpec(**(shared | row.get("backward", {})))
-    return Link(row["a"], row["b"], forward, backward)
+def _site(row: SiteRow) -> Site:
+    return Site(row.code, row.city, row.latitude, row.longitude)
+
+
+def _link(rows: TopologyFile, row: LinkRow) -> Link:
+    forward, backward = (
+        DirectionSpec(**merged(link_layers(rows, row, way))) for way in ("forward", "backward")
+    )
+    return Link(row.a, row.b, forward, backward)
+
+
+def _text(path: Path, name: str) -> str:
+    data = _bytes(path, name if name.isprintable() and name else repr(name))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{name}:{line}: file: not UTF-8 text; save it as UTF-8") from None
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    try:
+        status = path.stat()
+        if not S_ISREG(status.st_mode):
+            raise UserError(f"{name}: not a file; give a topology file")
+        if status.st_size > MAX_FILE_BYTES:
+            limit = MAX_FILE_BYTES // 1024 // 1024
+            raise UserError(
+                f"{name}: {status.st_size} bytes; a topology file has up to {limit} MiB"
+            )
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(_not_found(name)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{name}: cannot be read: {reason}; give a topology file") from None
+
+
+def _not_found(name: str) -> str:
+    guess = closest(Path(name).stem, available())
+    hint = f"did you mean {guess!r}? bundled are" if guess else "give a path, or a bundled name:"
+    return f"{name}: no such topology; {hint} {', '.join(available())}"
 
 
 def dump(topology: Topology) -> str:
     """Return the text of a topology file that `load` reads back as the same topology."""
-    data = {
-        "name": topology.name,
-        "source": topology.source,
-        "licence": topology.licence,
-        "mtu_bytes": topology.mtu_bytes,
-        "sites": [
-            vars(site) | {"access": _given(topology.access[site.code])} for site in topology.sites
-        ],
-        "links": [
-            {
-                "a": link.a,
-                "b": link.b,
-                "forward": _given(link.forward),
-                "backward": _given(link.backward),
-            }
-            for link in topology.links
-        ],
+    return write_yaml(to_data(topology))
+
+
+def to_data(topology: Topology) -> dict[str, Any]:
+    """Return a topology as the plain data of its file, in the file's order."""
+    specs = set(topology.access.values())
+    shared = specs.pop() if len(specs) == 1 else None
+    head: dict[str, Any] = {key: getattr(topology, key) for key in ("name", "source", "licence")}
+    head["mtu_bytes"] = topology.mtu_bytes
+    if shared is not None:
+        head["defaults"] = {"access": _fields(shared)}
+    own = {} if shared is not None else topology.access
+    return head | {
+        "sites": [_site_row(site, own) for site in topology.sites],
+        "links": [_link_row(link) for link in topology.links],
     }
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
 
-def _given(spec: DirectionSpec) -> dict[str, float]:
-    return {key: value for key, value in vars(spec).items() if value is not None}
+def _site_row(site: Site, access: Mapping[str, DirectionSpec]) -> dict[str, Any]:
+    row: dict[str, Any] = asdict(site)
+    return row | {"access": _fields(access[site.code])} if site.code in access else row
+
+
+def _link_row(link: Link) -> dict[str, Any]:
+    ends = {"a": link.a, "b": link.b}
+    if link.forward == link.backward:
+        return ends | _fields(link.forward)
+    return ends | {"forward": _fields(link.forward), "backward": _fields(link.backward)}
+
+
+def _fields(spec: DirectionSpec) -> dict[str, float]:
+    """Return the fields that differ from what a file leaves unsaid."""
+    unsaid = {"jitter_ms": 0.0, "loss_pct": 0.0, "queue_ms": None}
+    return {
+        key: value
+        for key, value in asdict(spec).items()
+        if key not in unsaid or value != unsaid[key]
+    }

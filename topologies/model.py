@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
 ISLAND_SUFFIX = ".island"
 
@@ -41,6 +42,9 @@ class DirectionSpec:
         loss_pct: random loss, 0 to 100.
         queue_ms: longest wait in the queue; None leaves it to the link back-end, which derives it
             from rate and delay.
+
+    Raises:
+        ValueError: for a value that no link can have.
     """
 
     rate_mbps: float
@@ -48,6 +52,16 @@ class DirectionSpec:
     jitter_ms: float = 0.0
     loss_pct: float = 0.0
     queue_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        possible = (
+            0 < self.rate_mbps < inf
+            and 0 <= self.jitter_ms <= self.one_way_delay_ms < inf
+            and 0 <= self.loss_pct <= 100
+            and (self.queue_ms is None or 0 < self.queue_ms < inf)
+        )
+        if not possible:
+            raise ValueError(f"no link direction can be {self}")
 
     def scaled(self, rate_scale: float) -> DirectionSpec:
         """Return this direction with its rate multiplied; times and loss stay real."""
@@ -168,19 +182,31 @@ class Topology:
 
     def wan_directions(self) -> Mapping[Direction, DirectionSpec]:
         """Return both directions of every link, sorted."""
+        return self._wan
+
+    @cached_property
+    def _wan(self) -> dict[Direction, DirectionSpec]:
         both = {Direction(link.a, link.b): link.forward for link in self.links}
         both |= {Direction(link.b, link.a): link.backward for link in self.links}
         return dict(sorted(both.items()))
 
     def access_directions(self) -> Mapping[Direction, DirectionSpec]:
         """Return the way up and the way down of every island, sorted."""
+        return self._access
+
+    @cached_property
+    def _access(self) -> dict[Direction, DirectionSpec]:
         both = {Direction.up(code): spec for code, spec in self.access.items()}
         both |= {Direction.down(code): spec for code, spec in self.access.items()}
         return dict(sorted(both.items()))
 
     def directions(self) -> Mapping[Direction, DirectionSpec]:
         """Return every direction of the network, WAN and access, sorted."""
-        return dict(sorted({**self.wan_directions(), **self.access_directions()}.items()))
+        return self._directions
+
+    @cached_property
+    def _directions(self) -> dict[Direction, DirectionSpec]:
+        return dict(sorted((self._wan | self._access).items()))
 
     def neighbours(self, code: str) -> tuple[str, ...]:
         """Return the codes one link away, sorted; raises KeyError for an unknown site."""

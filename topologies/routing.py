@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import networkx as nx
 
@@ -60,7 +61,7 @@ class Routes:
         if a == b:
             return ()
         path = self.path(a, b)
-        wan = tuple(Direction(x, y) for x, y in zip(path, path[1:], strict=False))
+        wan = tuple(Direction(x, y) for x, y in pairwise(path))
         return (Direction.up(a), *wan, Direction.down(b))
 
     def one_way_delay_ms(self, a: str, b: str) -> float:
@@ -80,7 +81,7 @@ def least_delay_routes(topology: Topology, without: Collection[Direction] = ()) 
         for way, spec in topology.wan_directions().items()
         if way not in set(without)
     }
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(topology.codes)
     graph.add_weighted_edges_from((a, b, weight) for (a, b), weight in weights.items())
     distances = dict(nx.all_pairs_dijkstra_path_length(graph))
@@ -90,7 +91,7 @@ def least_delay_routes(topology: Topology, without: Collection[Direction] = ()) 
 def _next_hops(
     codes: Collection[str],
     weights: Mapping[tuple[str, str], int],
-    distances: Mapping[str, Mapping[str, int]],
+    distances: Mapping[str, Mapping[str, float]],
 ) -> dict[tuple[str, str], str]:
     """Choose, for each site and destination, the first neighbour in code order that is on time."""
     chosen: dict[tuple[str, str], str] = {}
