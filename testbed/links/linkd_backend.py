@@ -1,0 +1,156 @@
+"""The link back-end for kernels without netem: one `linkd` process for all links of a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from testbed.links.backend import DirectionCounters, Wire
+from testbed.links.linkd.build import ensure_built
+from testbed.links.linkd.client import Client, LinkdRefusal, listen
+from testbed.links.linkd.protocol import difference, parse_counters, text_of, words_of
+from testbed.links.registry import Lane, Registry
+from testbed.links.spec import LinkSpec
+from testbed.links.wire_ends import silence
+from topologies.errors import MachineError, RunError, UserError
+from topologies.model import Direction
+
+SOCKET_NAME = "linkd.sock"
+LOG_NAME = "linkd.log"
+END_LIMIT_S = 5.0
+
+
+class LinkdBackend:
+    """Joins wires through a `linkd` that it started in the current network namespace.
+
+    The control socket is `linkd.sock` and the daemon's complaints are in `linkd.log`, both in the
+    run's directory.
+    """
+
+    name: ClassVar[str] = "linkd"
+
+    def __init__(self, process: subprocess.Popen[bytes], client: Client, folder: Path) -> None:
+        self._process = process
+        self._client = client
+        self._folder = folder
+        self._registry = Registry()
+        self._closed = False
+
+    @classmethod
+    def start(cls, run_directory: Path, realtime: bool = True) -> LinkdBackend:
+        """Start the daemon in the current network namespace.
+
+        Args:
+            run_directory: where its socket and its log go; must exist.
+            realtime: ask for real-time priority; without permission it runs on without, and
+                `realtime` of this object tells.
+
+        Raises:
+            MachineError: when it cannot be built or started.
+        """
+        program = ensure_built()
+        path = run_directory / SOCKET_NAME
+        path.unlink(missing_ok=True)
+        command = [str(program), *(["--realtime"] if realtime else []), "--listen-fd"]
+        with listen(path) as listener, (run_directory / LOG_NAME).open("ab") as log:
+            process = subprocess.Popen(
+                [*command, str(listener.fileno())],
+                pass_fds=[listener.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        return cls(process, _greeted(process, path), run_directory)
+
+    @property
+    def process_id(self) -> int:
+        """The daemon's process id, for whoever watches its CPU."""
+        return self._process.pid
+
+    @property
+    def realtime(self) -> bool:
+        """Whether the daemon runs with real-time priority."""
+        return os.sched_getscheduler(self._process.pid) == os.SCHED_FIFO
+
+    def join(self, wire: Wire, forward: LinkSpec, backward: LinkSpec) -> None:
+        """Let frames pass between the ends of a wire (see `LinkBackend.join`)."""
+        self._registry.refuse_known(wire)
+        for end in (wire.end_a, wire.end_b):
+            silence(end)
+        ways = f"{text_of(words_of(forward))} / {text_of(words_of(backward))}"
+        try:
+            self._client.ask(f"join {wire.index} {wire.end_a} {wire.end_b} {ways}")
+        except LinkdRefusal as refusal:
+            raise MachineError(f"link {wire.direction} cannot be shaped: {refusal}") from refusal
+        self._registry.add(wire, forward, backward)
+
+    def spec(self, direction: Direction) -> LinkSpec:
+        """Return what is in force; raises UserError for a direction that is not joined."""
+        return self._registry.lane(direction).spec
+
+    def change(self, direction: Direction, **named: object) -> LinkSpec:
+        """Change the named fields of a live direction (see `LinkBackend.change`)."""
+        lane = self._registry.lane(direction)
+        try:
+            spec = lane.spec.changed(**named)
+            self._apply(lane, spec)
+        except (UserError, LinkdRefusal) as refusal:
+            raise UserError(f"link {direction}: {refusal}") from refusal
+        self._registry.replace(lane, spec)
+        return spec
+
+    def _apply(self, lane: Lane, spec: LinkSpec) -> None:
+        words = difference(lane.spec, spec)
+        if words:
+            way = "forward" if lane.forward else "backward"
+            self._client.ask(f"set {lane.wire.index} {way} {text_of(words)}")
+
+    def counters(self) -> Mapping[Direction, DirectionCounters]:
+        """Return the counters of every direction; raises RunError when the daemon is gone."""
+        found = [parse_counters(line) for line in self._client.ask("counters")]
+        by_way = {(index, forward): counters for index, forward, counters in found}
+        return {lane.direction: by_way[lane.wire.index, lane.forward] for lane in self._registry}
+
+    def failure(self) -> str | None:
+        """Return how the daemon ended, or None while it runs."""
+        code = self._process.poll()
+        if code is None or self._closed:
+            return None
+        return f"linkd {_how_it_ended(code)}; its log is {self._folder / LOG_NAME}"
+
+    def close(self) -> None:
+        """End the daemon and remove its socket; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._client.close()
+        self._process.terminate()
+        try:
+            self._process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        (self._folder / SOCKET_NAME).unlink(missing_ok=True)
+
+
+def _greeted(process: subprocess.Popen[bytes], path: Path) -> Client:
+    client = Client.connect(path)
+    try:
+        client.ask("hello")
+    except RunError as error:
+        client.close()
+        process.kill()
+        raise MachineError(
+            f"linkd does not start: it {_how_it_ended(process.wait())}, see {path.parent / LOG_NAME}"
+        ) from error
+    return client
+
+
+def _how_it_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"
