@@ -110,7 +110,7 @@ class _CoreLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
             self._refuse(event, f"alias *{event.anchor} is not part of the format: use 'defaults'")
         if self.depth > MAX_DEPTH:
             self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")

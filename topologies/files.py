@@ -34,8 +34,8 @@ def load(name_or_path: str) -> Topology:
         UserError: the file is not there, cannot be read or is wrong; the text names its line.
     """
     if name_or_path in available():
-        return load_text(_text(BUNDLED / f"{name_or_path}.yaml", name_or_path), name_or_path)
-    return load_text(_text(Path(name_or_path), name_or_path), name_or_path)
+        return load_text(read_file(str(BUNDLED / f"{name_or_path}.yaml")), name_or_path)
+    return load_text(read_file(name_or_path), name_or_path)
 
 
 def load_text(text: str, file: str = "topology") -> Topology:
@@ -70,8 +70,10 @@ def _link(rows: TopologyFile, row: LinkRow) -> Link:
     return Link(row.a, row.b, forward, backward)
 
 
-def _text(path: Path, name: str) -> str:
-    data = _bytes(path, name if name.isprintable() and name else repr(name))
+def read_file(path: str) -> str:
+    """Return the text of a topology file of any format; raises UserError if there is none."""
+    name = path if path.isprintable() and path else repr(path)
+    data = _bytes(Path(path), name)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
