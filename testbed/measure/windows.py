@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 WorkerRow = Mapping[str, Any]
@@ -113,6 +114,6 @@ def round_windows(workers: WorkerRows, tail_s: float = TAIL_S) -> list[RoundWind
     times = round_times(workers)
     if not times:
         return []
-    inner = [(a.sync_end + b.first_sync_start) / 2 for a, b in zip(times, times[1:], strict=False)]
+    inner = [(a.sync_end + b.first_sync_start) / 2 for a, b in pairwise(times)]
     borders = [times[0].local_start, *inner, times[-1].sync_end + tail_s]
     return [RoundWindow(x.number, borders[i], borders[i + 1]) for i, x in enumerate(times)]

@@ -1,0 +1,91 @@
+"""Files that stay readable whatever kills their writer.
+
+A file that is written whole (JSON) is written beside its place and renamed over it, so a reader
+sees the old one or the new one and never half of one. A file that grows (JSON Lines) gets one
+complete line in one write; a kill can at most leave an unfinished last line, which readers pass
+over. Nothing is forced onto the disk: the records survive the end of a process, not of the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from topologies.errors import RunError
+
+Row = dict[str, Any]
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Replace a JSON file as one step; raises ValueError for NaN and infinities."""
+    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> Row | None:
+    """Read a JSON object, None when there is no file; raises RunError for another content."""
+    if not path.is_file():
+        return None
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RunError(f"{path}: {error}") from None
+    if not isinstance(value, dict):
+        raise RunError(f"{path}: not a JSON object")
+    return value
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    """Return a row as one line of JSON Lines; raises ValueError for NaN and infinities."""
+    return json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def parse_json_lines(text: str, name: str) -> list[Row]:
+    """Read JSON Lines; an unfinished last line is passed over.
+
+    Raises:
+        RunError: a line that is no JSON object, with file and line.
+    """
+    *lines, unfinished = text.split("\n")
+    rows = [_row(line, name, number) for number, line in enumerate(lines, start=1) if line.strip()]
+    try:
+        return [*rows, _row(unfinished, name, len(lines) + 1)] if unfinished.strip() else rows
+    except RunError:
+        return rows
+
+
+def _row(line: str, name: str, number: int) -> Row:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise RunError(f"{name}:{number}: {error}") from None
+    if not isinstance(row, dict):
+        raise RunError(f"{name}:{number}: not a JSON object")
+    return row
+
+
+def read_json_lines(path: Path) -> list[Row]:
+    """Read a JSON Lines file; one that is not there has no rows."""
+    if not path.is_file():
+        return []
+    return parse_json_lines(path.read_text(encoding="utf-8", errors="replace"), str(path))
+
+
+def point_symlink(link: Path, target: str) -> None:
+    """Let a symbolic link point to `target`, as one step."""
+    beside = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
+    os.symlink(target, beside)
+    try:
+        beside.replace(link)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
