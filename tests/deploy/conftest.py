@@ -1,0 +1,123 @@
+"""A run in small, made of real parts: a bridge, nodes as Mininet makes them, islands on top."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from testbed.deploy.island_files import IslandSeat
+
+CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(code: int) -> None:
+    if code != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def network_namespace() -> str:
+    return os.readlink("/proc/thread-self/ns/net")
+
+
+@contextmanager
+def network_of(path: Path) -> Iterator[None]:
+    """This thread, and those it starts, in another network namespace for a while."""
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    other = os.open(path, os.O_RDONLY)
+    try:
+        _checked(_libc.setns(other, CLONE_NEWNET))
+        yield
+    finally:
+        _checked(_libc.setns(home, CLONE_NEWNET))
+        os.close(other)
+        os.close(home)
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, timeout=20)
+
+
+@dataclass
+class Bench:
+    """The run's root namespace with its management bridge; the test's thread is inside."""
+
+    run_directory: Path
+    init: subprocess.Popen[bytes]
+    nodes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> Path:
+        return Path(f"/proc/{self.init.pid}/ns/net")
+
+    def add_node(self, site: str) -> IslandSeat:
+        number = len(self.nodes) + 1
+        node = subprocess.Popen(
+            ["mnexec", "-n", "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE
+        )
+        self.nodes[site] = node
+        assert node.stdout is not None
+        assert node.stdout.readline() == b"ready\n"
+        ip("link", "add", f"m{number}", "type", "veth", "peer", "mgmt0", "netns", str(node.pid))
+        ip("link", "set", f"m{number}", "master", "mgmt", "up")
+        inside = ["nsenter", f"--net=/proc/{node.pid}/ns/net", "ip"]
+        for words in (
+            ["addr", "add", f"10.255.0.{number + 1}/16", "dev", "mgmt0"],
+            ["link", "set", "mgmt0", "up"],
+            ["link", "set", "lo", "up"],
+        ):
+            subprocess.run([*inside, *words], check=True, timeout=20)
+        return IslandSeat(site, node.pid, f"10.255.0.{number + 1}", f"10.0.0.{number}")
+
+    def inside(self, site: str, *argv: str) -> str:
+        """Output of a command in the node itself, beside its island."""
+        enter = ["nsenter", "--target", str(self.nodes[site].pid), "--net", "--mount"]
+        return subprocess.run(
+            [*enter, *argv], check=True, timeout=20, capture_output=True
+        ).stdout.decode()
+
+    def close(self) -> None:
+        for process in (*self.nodes.values(), self.init):
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        shutil.rmtree(self.run_directory)
+
+
+@contextmanager
+def small_run() -> Iterator[Bench]:
+    Path("/run/atoll").mkdir(mode=0o700, exist_ok=True)
+    run_directory = Path(tempfile.mkdtemp(prefix="test-deploy-", dir="/run/atoll"))
+    init = subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE
+    )
+    assert init.stdout is not None
+    assert init.stdout.readline() == b"ready\n"
+    bench = Bench(run_directory, init)
+    try:
+        with network_of(bench.namespace):
+            ip("link", "set", "lo", "up")
+            ip("link", "add", "mgmt", "type", "bridge")
+            ip("addr", "add", "10.255.0.1/16", "dev", "mgmt")
+            ip("link", "set", "mgmt", "up")
+            yield bench
+    finally:
+        bench.close()
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    with small_run() as made:
+        yield made
