@@ -12,13 +12,14 @@ of every island, then the way down, then the input of every site's accelerator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from topologies.errors import UserError
 from topologies.model import Direction, Topology
 from topologies.routing import Routes, least_delay_routes, nanoseconds
 
@@ -41,9 +42,11 @@ class Network:
         rate_mbps: (D,) rate of every direction; accelerator inputs are unlimited here.
         wan_delay_ns: (W,) one-way delay of each WAN direction.
         access_delay_ns: (N,) one-way delay of each island's access port.
-        next_hop: (N, N) `next_hop[at, to]` is the neighbour on the route, `at` itself when there.
+        next_hop: (N, N) `next_hop[at, to]` is the neighbour on the route, `at` itself when there,
+            -1 where no route leads.
         delay_ns: (N, N) one-way delay from island to island, access ports included.
         wan_hops: (N, N) WAN links on the route.
+        usable: (W,) whether a WAN direction may be used at all.
     """
 
     topology: Topology
@@ -55,28 +58,62 @@ class Network:
     next_hop: IntArray
     delay_ns: IntArray
     wan_hops: IntArray
+    usable: NDArray[np.bool_]
 
     @classmethod
     def of(cls, topology: Topology, routes: Routes | None = None) -> Network:
-        """Number a topology's sites and directions; raises NoRouteError when it is disconnected."""
-        routes = routes or least_delay_routes(topology)
+        """Number a topology's sites and directions.
+
+        Raises:
+            UserError: when some site cannot reach another.
+        """
+        network = cls._of(topology, routes or least_delay_routes(topology), lambda way: True)
+        _refuse_disconnected(topology, network.next_hop)
+        return network
+
+    def on_links(self, links: Collection[tuple[str, str]]) -> Network:
+        """Return the same sites and columns with routes over some links only.
+
+        Sites that those links leave apart keep `next_hop` -1 towards each other.
+        """
+        wanted = {frozenset(link) for link in links}
+
+        def usable(way: Direction) -> bool:
+            return frozenset((way.source, way.target)) in wanted
+
+        without = [way for way in self.topology.wan_directions() if not usable(way)]
+        return self._of(self.topology, least_delay_routes(self.topology, without), usable)
+
+    @classmethod
+    def _of(
+        cls, topology: Topology, routes: Routes, usable: Callable[[Direction], bool]
+    ) -> Network:
         codes = topology.codes
         number = {code: index for index, code in enumerate(codes)}
-        specs = topology.wan_directions()
-        wan = np.array([(number[d.source], number[d.target]) for d in specs], dtype=np.int64)
+        ways = topology.wan_directions()
+        wan = np.array([(number[d.source], number[d.target]) for d in ways], dtype=np.int64)
         wan = wan.reshape(-1, 2)
-        delay = np.array([nanoseconds(s.one_way_delay_ms) for s in specs.values()], dtype=np.int64)
-        access = np.array([nanoseconds(topology.access[c].one_way_delay_ms) for c in codes])
+        wan_delay = np.array([nanoseconds(s.one_way_delay_ms) for s in ways.values()], np.int64)
+        access = [topology.access[code] for code in codes]
+        access_delay = np.array([nanoseconds(s.one_way_delay_ms) for s in access], np.int64)
         next_hop = _next_hop_table(codes, number, routes)
-        delay_ns, hops = _accumulate(next_hop, wan, delay)
-        delay_ns = delay_ns + access[:, None] + access[None, :]
-        np.fill_diagonal(delay_ns, 0)
-        rates = [s.rate_mbps for s in specs.values()] + 2 * [
-            topology.access[c].rate_mbps for c in codes
-        ]
-        rate = np.array([*rates, *([np.inf] * len(codes))], dtype=np.float64)
-        access = access.astype(np.int64)
-        return cls(topology, codes, wan, rate, delay, access, next_hop, delay_ns, hops)
+        delay, hops = _accumulate(next_hop, wan, wan_delay)
+        delay = delay + access_delay[:, None] + access_delay[None, :]
+        np.fill_diagonal(delay, 0)
+        return cls(
+            topology=topology,
+            codes=codes,
+            wan=wan,
+            rate_mbps=np.array(
+                [s.rate_mbps for s in (*ways.values(), *access, *access)] + [np.inf] * len(codes)
+            ),
+            wan_delay_ns=wan_delay,
+            access_delay_ns=access_delay,
+            next_hop=next_hop,
+            delay_ns=delay,
+            wan_hops=hops,
+            usable=np.array([usable(way) for way in ways], dtype=np.bool_),
+        )
 
     @property
     def size(self) -> int:
@@ -157,8 +194,18 @@ class Network:
 
 
 def _next_hop_table(codes: tuple[str, ...], number: dict[str, int], routes: Routes) -> IntArray:
-    rows = [[number[at if at == to else routes.next_hop(at, to)] for to in codes] for at in codes]
-    return np.array(rows, dtype=np.int64).reshape(len(codes), len(codes))
+    table = np.full((len(codes), len(codes)), -1, dtype=np.int64)
+    np.fill_diagonal(table, np.arange(len(codes)))
+    for (at, to), onward in routes.next_hops.items():
+        table[number[at], number[to]] = number[onward]
+    return table
+
+
+def _refuse_disconnected(topology: Topology, next_hop: IntArray) -> None:
+    apart = np.argwhere(next_hop < 0)
+    if len(apart):
+        source, target = (topology.codes[site] for site in apart[0])
+        raise UserError(f"{topology.name} is disconnected: no route from {source} to {target}")
 
 
 def _accumulate(
@@ -170,6 +217,7 @@ def _accumulate(
     step[wan[:, 0], wan[:, 1]] = wan_delay_ns
     target = np.broadcast_to(np.arange(size), (size, size))
     at = np.broadcast_to(np.arange(size)[:, None], (size, size)).copy()
+    at[next_hop < 0] = target[next_hop < 0]
     delay, hops = np.zeros_like(step), np.zeros_like(step)
     while (moving := at != target).any():
         onward = next_hop[at, target]

@@ -131,8 +131,8 @@ def _busiest(
     crossed = np.zeros((len(places), len(slowness)), dtype=np.uint8)
     for here, there in zip(places.T, np.roll(places, -1, axis=1).T, strict=True):
         crossed += crossings[here, there]
-    busiest: FloatArray = np.max(crossed * slowness, axis=1)
-    return busiest.round(_FLOAT_DIGITS)
+    busiest = np.asarray(np.max(crossed * slowness, axis=1), dtype=np.float64)
+    return np.round(busiest, _FLOAT_DIGITS)
 
 
 def _local_search(network: Network, members: tuple[int, ...]) -> tuple[int, ...]:
