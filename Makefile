@@ -1,0 +1,61 @@
+# `make help` lists the targets. What a target does is in scripts/ and in the atoll command, so that
+# it can be run without make; defaults live in the atoll command alone.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup doctor emulate clean test lint test-ryu distclean
+
+VENV := .venv/bin
+SETUP := bash scripts/setup.sh
+
+#@ TOPO=nine_city     emulate: a bundled topology, or the path of a file
+#@ ROUNDS=3           emulate: rounds of training
+#@ SCALE=0.01         emulate: emulated rate / real rate
+#@ SEED=0             emulate: seed of data order, parameters and faults
+#@ CAPTURE=1          emulate: capture every link into the run record
+#@ RUN=<id>           clean: this run only
+#@ TESTS=tests/links  test: this part of the tests only
+EMULATE_FLAGS = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SCALE),--rate-scale $(SCALE)) \
+	$(if $(SEED),--seed $(SEED)) $(if $(CAPTURE),--capture)
+
+help: ## this list
+	@echo 'Targets:'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@echo; echo 'Variables (make TARGET NAME=VALUE):'
+	@sed -nE 's/^#@ (.*)/  \1/p' $(firstword $(MAKEFILE_LIST))
+
+setup: ## install what is missing: Debian packages (as root), .venv, linkd
+	@$(SETUP)
+
+doctor: ## say what this machine has and lacks, and how to get it
+	@$(SETUP) --quiet
+	@$(VENV)/atoll doctor
+
+emulate: ## build the cities, train across them, measure every link; a record in runs/
+	@$(SETUP) --quiet
+	@$(VENV)/atoll emulate $(TOPO) $(EMULATE_FLAGS)
+
+clean: ## remove what runs that were killed left behind (RUN=<id>: that run only)
+	@$(VENV)/atoll clean $(RUN)
+
+lint: ## style, formatting and types
+	@$(SETUP) --quiet
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+
+test-ryu: ## the controller's tests on ryu 4.34 itself, in .venv-ryu
+	@$(SETUP) --quiet
+	sh scripts/test_ryu.sh
+
+test: ## lint, the controller on ryu, then every test (those that need root: as root)
+	@$(SETUP)
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test-ryu
+	$(VENV)/pytest $(TESTS)
+
+distclean: ## remove both virtual environments, caches and compiled files; keeps runs/
+	rm -rf .venv .venv-ryu build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -f testbed/links/linkd/linkd
