@@ -1,0 +1,136 @@
+"""A client of the controller's northbound interface.
+
+Standard library only, and no proxy of the environment is asked: the controller is in the run's own
+network.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+from topologies.errors import RunError, UserError
+
+Json = dict[str, Any]
+_POLL_S = 0.05
+
+
+class NorthboundClient:
+    """Asks the controller at a base URL such as `http://10.255.0.1:8080`.
+
+    Raises:
+        RunError: the controller cannot be reached or could not answer; the text says which
+            switches were silent.
+        UserError: the site asked for does not exist.
+    """
+
+    def __init__(self, base_url: str, timeout_s: float = 10.0) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def health(self) -> Json:
+        """Whether all is installed, and the state of each switch."""
+        return self._get_object("/health")
+
+    def wait_ready(self, timeout_s: float, links_up: bool = True) -> Json:
+        """Wait until every switch confirmed its rules; the health of that moment.
+
+        Args:
+            timeout_s: how long to wait, from now.
+            links_up: wait for every link of the model to be up as well.
+
+        Raises:
+            RunError: names the switches that did not confirm and the links that are down.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            lack = self._lack(links_up)
+            if isinstance(lack, dict):
+                return lack
+            if time.monotonic() > deadline_s:
+                raise RunError(f"controller not ready after {timeout_s:g} s: {lack}")
+            time.sleep(_POLL_S)
+
+    def _lack(self, links_up: bool) -> Json | str:
+        try:
+            health = self.health()
+        except RunError as error:
+            return str(error)
+        if health["ready"] and not (links_up and health["links_down"]):
+            return health
+        return describe(health)
+
+    def topology(self) -> Json:
+        """Sites with their numbers, and directions with rate, delay and state."""
+        return self._get_object("/topology")
+
+    def paths(self) -> Json:
+        """Path and one-way delay of every pair, by `NYC>LON`."""
+        return self._get_object("/paths")
+
+    def path(self, a: str, b: str) -> Json:
+        """Path and one-way delay in milliseconds from island to island."""
+        return self._get_object(f"/paths/{a}/{b}")
+
+    def flows(self) -> Json:
+        """Rules of every switch as it last read them out."""
+        return self._get_object("/flows")
+
+    def live_flows(self, site: str) -> list[Json]:
+        """Rules of one switch with fresh counters."""
+        rows: list[Json] = self._get(f"/flows/{site}")
+        return rows
+
+    def groups(self) -> Json:
+        """Groups of every switch as it last read them out."""
+        return self._get_object("/groups")
+
+    def ports(self, max_age_s: float = 0.0, partial: bool = False) -> Json:
+        """Counters by direction; see `controller.readout.Readout.ports`."""
+        return self._get_object(f"/ports?max_age_s={max_age_s:g}&partial={int(partial)}")
+
+    def events(self, after: int = 0) -> list[Json]:
+        """Events with a larger number than this, oldest first."""
+        rows: list[Json] = self._get(f"/events?after={after}")
+        return rows
+
+    def _get_object(self, path: str) -> Json:
+        answer: Json = self._get(path)
+        return answer
+
+    def _get(self, path: str) -> Any:
+        try:
+            with self._opener.open(self._base_url + path, timeout=self._timeout_s) as reply:
+                return json.load(reply)
+        except urllib.error.HTTPError as error:
+            text = _error_text(error)
+            raise (UserError if error.code in (400, 404) else RunError)(text) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise RunError(f"controller at {self._base_url}: {reason}") from None
+
+
+def _error_text(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.url}: {error.code} {error.reason}"
+
+
+def describe(health: Json) -> str:
+    """Why a controller is not ready, in one line."""
+    behind = [f"{site} {_state(health['switches'][site])}" for site in health["not_confirmed"]]
+    down = [f"link {way} is down" for way in health["links_down"]]
+    strangers = [
+        f"unknown datapath {dpid} from {address} was refused"
+        for dpid, address in health["unknown_datapaths"].items()
+    ]
+    return "; ".join(behind + down + strangers) or "routes are being changed"
+
+
+def _state(row: Json) -> str:
+    return str(row["problem"] or row["state"])

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Runs the controller's tests on ryu 4.34 itself, in an environment of its own (.venv-ryu).
+#
+# ryu has had no release since 2019. Its setup.py needs a setuptools older than 67.7 to build, and
+# the environment needs a current eventlet, since the version ryu asks for cannot be imported on
+# Python 3.10 and newer. Arguments go on to pytest. Python 3.12 and newer cannot build that old
+# setuptools; name an older interpreter with PYTHON=python3.11.
+set -eu
+cd "$(dirname "$0")/.."
+environment=.venv-ryu
+
+requirements() {
+    cat <<'LIST'
+ryu==4.34
+eventlet>=0.36,<1
+dnspython>=2,<3
+networkx>=3.2,<4
+pyyaml>=6.0,<7
+jsonschema>=4.20,<5
+pydantic>=2.6,<3
+flask>=3.0,<4
+requests>=2.31,<3
+pytest>=8.0,<10
+pytest-timeout>=2.3,<3
+hypothesis>=6.100,<7
+LIST
+}
+
+built() {
+    [ -x "$environment/bin/python" ] && requirements | cmp -s - "$environment/requirements.txt"
+}
+
+build() {
+    echo "Building $environment with ryu 4.34" >&2
+    rm -rf "$environment"
+    "${PYTHON:-python3}" -m venv "$environment"
+    echo 'setuptools<67.7' >"$environment/build-constraints.txt"
+    requirements >"$environment/wanted.txt"
+    PIP_CONSTRAINT="$PWD/$environment/build-constraints.txt" \
+        "$environment/bin/pip" install --quiet --disable-pip-version-check \
+        --requirement "$environment/wanted.txt"
+    mv "$environment/wanted.txt" "$environment/requirements.txt"
+}
+
+built || build
+ATOLL_OPENFLOW_LIBRARY=ryu exec "$environment/bin/python" -m pytest tests/controller "$@"
