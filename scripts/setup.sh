@@ -62,7 +62,7 @@ leave() {
 require_debian() {
   [ "$(uname -s)" = Linux ] ||
     fail "Atoll needs Linux, and this is $(uname -s): the VM has everything, see docs/vm.md"
-  command -v apt-get >/dev/null && command -v dpkg-query >/dev/null ||
+  command -v apt-get >/dev/null ||
     fail "this script installs with apt-get, which is not here: use Debian 12, Ubuntu 22.04 or 24.04, or the VM (docs/vm.md)"
 }
 
@@ -70,6 +70,7 @@ listed_packages() { sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "$PACKAGE_
 
 missing_packages() {
   local installed
+  # shellcheck disable=SC2016  # dpkg-query fills these in itself
   # dpkg-query exits 1 when it has never heard of one of the names: that one is missing.
   installed=$(listed_packages | xargs dpkg-query -W -f='${db:Status-Status} ${Package}\n' \
     2>/dev/null | sed -n 's/^installed //p') || true
@@ -89,14 +90,19 @@ allow_service_starts() {
   made_policy=no
 }
 
-# What was not on the machine before is not to open a port at its next boot because of us.
-disable_services_of() { # PACKAGE...
+enabled_units() {
   command -v systemctl >/dev/null || return 0
+  systemctl list-unit-files --state=enabled --no-legend --no-pager 2>/dev/null |
+    sed 's/[[:space:]].*//' | sort
+}
+
+# Debian enables the services of a package that it installs. What was not enabled before is not to
+# open a port at the machine's next boot because of us: a run starts its own daemons.
+disable_all_units_but() { # NAMES, one a line
   local unit
-  for unit in $(dpkg -L "$@" | sed -nE 's,^(/usr)?/lib/systemd/system/([^/@]+\.(service|socket))$,\2,p' | sort -u); do
-    if [ "$(systemctl is-enabled "$unit" 2>/dev/null)" = enabled ]; then
-      run_logged systemctl disable "$unit"
-    fi
+  for unit in $(enabled_units | grep -vxF -e "$1"); do
+    run_logged systemctl disable "$unit" ||
+      say "Debian packages: $unit stays enabled, which Atoll has no use for"
   done
 }
 
@@ -107,7 +113,7 @@ apt() {
 }
 
 install_debian_packages() {
-  local missing started
+  local missing started enabled_before
   started=$(now_ms)
   missing=$(missing_packages)
   if [ -z "$missing" ]; then
@@ -120,13 +126,14 @@ install_debian_packages() {
     "these Debian packages are missing, and installing them needs root: $*" \
     "run 'sudo bash scripts/setup.sh', or use the VM, which needs no root here (docs/vm.md)"
   say "Debian packages: installing $*"
+  enabled_before=$(enabled_units)
   forbid_service_starts
   run_logged apt update ||
     say "Debian packages: the package lists could not be refreshed; trying with those on disk"
   run_logged apt install --no-install-recommends "$@" || fail \
     "the Debian packages could not be installed: is the network reachable, and on Ubuntu the 'universe' component enabled?"
   allow_service_starts
-  disable_services_of "$@"
+  disable_all_units_but "$enabled_before"
   done_since "Debian packages" "$started" "installed $#"
 }
 
