@@ -1,0 +1,145 @@
+"""The ring all-reduce of `torch.distributed` over one pinned interface.
+
+`dist.all_reduce` on CPU tensors is gloo's ring (see `ring` for its direction and bytes). All
+members add the chunks in the same order and copy the sums around, so that all end with the same
+bits; a world of another size adds in another order and may differ in the last bits.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch.distributed as dist
+from torch import Tensor
+
+from workloads.collectives.bounded import bounded
+from workloads.collectives.endpoint import Endpoint
+from workloads.collectives.interfaces import INTERFACE_VARIABLE, Interface
+from workloads.collectives.rendezvous import (
+    SLACK_S,
+    Announcement,
+    Meeting,
+    first_line,
+    meet,
+)
+from workloads.collectives.roster import Roster
+from workloads.collectives.watch import Watch
+from workloads.errors import CollectiveError, RendezvousError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a worker waits: for the others to come, and for a peer within a collective."""
+
+    rendezvous_s: float = 60.0
+    collective_s: float = 60.0
+
+
+class RingCollective:
+    """The mean over all workers by gloo's ring all-reduce."""
+
+    def __init__(self, roster: Roster, announcements: Sequence[Announcement], watch: Watch) -> None:
+        self._roster = roster
+        self._announcements = tuple(announcements)
+        self._watch = watch
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """All ranks of the job, in rank order."""
+        return tuple(range(self._roster.size))
+
+    def allreduce(self, tensor: Tensor) -> Tensor:
+        """Return the mean over all workers in a new tensor; the argument stays as it was.
+
+        Raises:
+            CollectiveError: a peer was lost or did not answer in time; the text names it.
+        """
+        total = tensor.clone()
+        try:
+            dist.all_reduce(total)
+        except RuntimeError as error:
+            symptom = name_peers(first_line(error), self._announcements, self._roster)
+            raise CollectiveError(self._watch.explain(f"gloo: {symptom}")) from error
+        return total.div_(len(self.members))
+
+    def confess(self, reason: str) -> None:
+        """Tell the other workers that this one fails, before its connections break."""
+        self._watch.confess(reason)
+
+    def close(self) -> None:
+        """Part from the other workers once all are done, and free the sockets."""
+        self._watch.close()
+        dist.destroy_process_group()
+
+
+def open_ring(
+    endpoint: Endpoint,
+    roster: Roster,
+    interface: Interface,
+    fingerprint: str,
+    limits: Limits,
+) -> RingCollective:
+    """Meet the other workers and connect to them over `interface`.
+
+    Args:
+        endpoint: this worker's rank and where to meet.
+        roster: the workers' names.
+        interface: the one interface that carries the collectives.
+        fingerprint: what all workers must agree upon, in one readable line.
+        limits: the time limits.
+
+    Raises:
+        RendezvousError: a worker is missing or cannot be connected to within the limit.
+        UsageError: the port of the rendezvous is taken.
+    """
+    announcement = Announcement(
+        rank=endpoint.rank,
+        site=roster.site(endpoint.rank),
+        interface=interface.name,
+        address=interface.address,
+        process_id=os.getpid(),
+        fingerprint=fingerprint,
+    )
+    meeting = meet(endpoint, roster, announcement, limits.rendezvous_s)
+    _connect_peers(meeting, endpoint, roster, interface, limits)
+    return RingCollective(roster, meeting.announcements, Watch(meeting, endpoint, roster))
+
+
+def _connect_peers(
+    meeting: Meeting, endpoint: Endpoint, roster: Roster, interface: Interface, limits: Limits
+) -> None:
+    os.environ[INTERFACE_VARIABLE] = interface.name
+
+    def connect() -> None:
+        dist.init_process_group(
+            "gloo",
+            store=meeting.board.store_for_process_group(),
+            rank=endpoint.rank,
+            world_size=endpoint.world_size,
+            timeout=timedelta(seconds=limits.collective_s),
+        )
+
+    try:
+        bounded(connect, limits.collective_s + SLACK_S)
+    except (RuntimeError, TimeoutError) as error:
+        reason = name_peers(first_line(error), meeting.announcements, roster)
+        raise RendezvousError(
+            f"{roster.name(endpoint.rank)} could not connect to all peers over "
+            f"{interface.name} ({interface.address}): {reason}"
+        ) from error
+
+
+def name_peers(text: str, announcements: Sequence[Announcement], roster: Roster) -> str:
+    """Return gloo's words with the worker's name behind each address that is one worker's only."""
+
+    def with_name(match: re.Match[str]) -> str:
+        ranks = [a.rank for a in announcements if a.address == match["address"]]
+        named = len(ranks) == 1 and not ipaddress.ip_address(match["address"]).is_loopback
+        return f"{match[0]} {roster.name(ranks[0])}" if named else match[0]
+
+    return re.sub(r"\[?(?P<address>\d{1,3}(?:\.\d{1,3}){3})\]?(?::\d+)?", with_name, text)

@@ -1,0 +1,126 @@
+"""Who was lost: the one question that a broken ring does not answer.
+
+When a member of a ring vanishes its neighbours see a closed connection and give up; that closes
+*their* connections, and the members behind them blame them in turn. So every worker keeps a thread
+that waits, without any traffic, for an alarm in the rendezvous store. A worker whose collective
+failed raises the alarm; every worker still alive answers at once, also from within a blocked
+collective; whoever stays silent is lost. The first verdict is written down for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+from torch.distributed import DistError
+
+from workloads.collectives.board import Board
+from workloads.collectives.bounded import bounded
+from workloads.collectives.endpoint import Endpoint
+from workloads.collectives.rendezvous import Meeting, keeper_name
+from workloads.collectives.roster import Roster
+
+ALARM = "watch/alarm"
+VERDICT = "watch/verdict"
+CLOSED = "closed"
+RAISED = "raised"
+GRACE_S = 2.0
+POLL_INTERVAL_S = 0.05
+LIMIT_S = 10.0
+WHOLE_JOB_S = 365 * 86_400.0
+
+
+class Watch:
+    """One worker's part in finding out who was lost."""
+
+    def __init__(self, meeting: Meeting, endpoint: Endpoint, roster: Roster) -> None:
+        self._board = meeting.board
+        self._endpoint = endpoint
+        self._roster = roster
+        self._verdict: str | None = None
+        self._listener = threading.Thread(
+            target=self._listen, args=[meeting.board.second_connection()], daemon=True
+        )
+        self._listener.start()
+
+    def explain(self, symptom: str) -> str:
+        """Return who was lost, in one line, after a collective failed with `symptom`.
+
+        Takes a little over two seconds, and no more than about ten.
+        """
+        try:
+            return bounded(lambda: self._diagnose(symptom), LIMIT_S)
+        except (DistError, TimeoutError):
+            self._listener.join(GRACE_S)
+            keeper = keeper_name(self._endpoint, self._roster)
+            return self._verdict or f"lost {keeper} and with it the peers: {symptom}"
+
+    def confess(self, reason: str) -> None:
+        """Tell the others that it is this worker that fails, and why."""
+        verdict = f"{self._roster.name(self._endpoint.rank)} failed: {reason}"
+        with contextlib.suppress(DistError, TimeoutError):
+            bounded(lambda: self._announce(verdict), LIMIT_S)
+
+    def close(self) -> None:
+        """Part in good order: no worker closes its connections before all are done with them.
+
+        A connection closed while its last bytes are under way may be reset, which would fail a
+        peer that had everything it needed.
+        """
+        with contextlib.suppress(DistError, TimeoutError):
+            bounded(self._part, LIMIT_S)
+        self._listener.join(GRACE_S)
+
+    def _listen(self, board: Board) -> None:
+        with contextlib.suppress(DistError):
+            board.await_keys([ALARM], WHOLE_JOB_S)
+            if board.read(ALARM) == CLOSED:
+                return
+            board.write(_alive_key(self._endpoint.rank), "yes")
+            board.await_keys([VERDICT], LIMIT_S)
+            self._verdict = board.read(VERDICT)
+
+    def _diagnose(self, symptom: str) -> str:
+        self._board.write(ALARM, RAISED)
+        silent = self._await_answers()
+        if silent:
+            lost = f"lost {self._roster.names(silent)}: no answer from there ({symptom})"
+        else:
+            lost = f"every worker answers, so a path between them is cut or too slow: {symptom}"
+        return self._announce(lost)
+
+    def _await_answers(self) -> list[int]:
+        """Return the ranks that have not answered the alarm after the period of grace."""
+        deadline = time.monotonic() + GRACE_S
+        silent = list(range(self._endpoint.world_size))
+        while silent and time.monotonic() < deadline and not self._board.has([VERDICT]):
+            silent = [rank for rank in silent if not self._board.has([_alive_key(rank)])]
+            time.sleep(POLL_INTERVAL_S)
+        return silent
+
+    def _announce(self, verdict: str) -> str:
+        """Write the verdict unless there is one already; return the one that stands."""
+        standing = self._board.write_once(VERDICT, verdict)
+        self._board.write(ALARM, RAISED)
+        if self._endpoint.keeps_store:
+            time.sleep(10 * POLL_INTERVAL_S)  # the others read it before the store is gone
+        return standing
+
+    def _part(self) -> None:
+        """Say that this worker is done; the last word is that of rank 0, when all have said so."""
+        self._board.write(_done_key(self._endpoint.rank), "yes")
+        if self._endpoint.rank == 0:
+            everyone = [_done_key(rank) for rank in range(self._endpoint.world_size)]
+            self._board.await_keys(everyone, LIMIT_S)
+            self._board.write(ALARM, CLOSED)
+        else:
+            self._board.await_keys([ALARM], LIMIT_S)
+
+
+def _alive_key(rank: int) -> str:
+    return f"watch/alive/{rank}"
+
+
+def _done_key(rank: int) -> str:
+    return f"watch/done/{rank}"

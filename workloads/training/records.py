@@ -1,0 +1,125 @@
+"""What a worker leaves behind: one JSON object a line, on disk as soon as it has happened.
+
+The events are `start`, `round` (one a round), and `end` or `error`. Times come as seconds since
+1970 (`time.time`), to be laid beside those of other workers and of link counters, and under
+`monotonic` as seconds on the clock that no time server sets.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from workloads.errors import UsageError
+
+WORKER_FILE = "worker.jsonl"
+
+
+class WorkerRecord:
+    """Appends events to `worker.jsonl` in a folder of the worker's own; to nothing if None."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._file = None if directory is None else _create(directory)
+
+    def append(self, event: str, **fields: Any) -> None:
+        """Write an event as one line and flush it."""
+        if self._file is not None:
+            print(json.dumps({"event": event, **fields}), file=self._file, flush=True)
+
+    def __enter__(self) -> WorkerRecord:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Stopwatch:
+    """The moments of a round by both clocks."""
+
+    def __init__(self) -> None:
+        self._moments: dict[str, tuple[float, float]] = {}
+
+    def mark(self, moment: str) -> None:
+        """Note that `moment` is now."""
+        self._moments[moment] = (time.time(), time.monotonic())
+
+    def fields(self) -> dict[str, Any]:
+        """Return the moments in seconds since 1970, and again under `monotonic`."""
+        unix = {moment: clocks[0] for moment, clocks in self._moments.items()}
+        return {**unix, "monotonic": {name: both[1] for name, both in self._moments.items()}}
+
+
+@dataclass(frozen=True)
+class RoundMeans:
+    """One round over all workers: losses in nats a character, times in seconds since 1970."""
+
+    round: int
+    started: float
+    sync_started: float
+    ended: float
+    train_loss: float
+    held_out_loss: float
+    consensus_distance: float | None
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """Return the events of a worker's file; a last line cut short by a kill is left out."""
+    events: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            events.append(json.loads(line))
+    return events
+
+
+def mean_over_workers(workers: Sequence[Sequence[Mapping[str, Any]]]) -> list[RoundMeans]:
+    """Return the rounds that every worker finished, each averaged over the workers.
+
+    The held-out loss weighs each worker by the windows that it evaluated, so that it is the loss
+    on the whole held-out set.
+
+    Args:
+        workers: the events of each worker, as `read_events` gives them.
+    """
+    rounds = [[event for event in events if event["event"] == "round"] for events in workers]
+    return [_mean_of_round(rows) for rows in zip(*rounds, strict=False)]
+
+
+def _mean_of_round(rows: Sequence[Mapping[str, Any]]) -> RoundMeans:
+    windows = sum(row["held_out_windows"] for row in rows)
+    held_out = sum(row["held_out_windows"] * (row["held_out_loss"] or 0.0) for row in rows)
+    distances = [row["consensus_distance"] for row in rows]
+    return RoundMeans(
+        round=rows[0]["round"],
+        started=min(row["local_start"] for row in rows),
+        sync_started=max(row["sync_start"] for row in rows),
+        ended=max(row["sync_end"] for row in rows),
+        train_loss=sum(row["train_loss"] for row in rows) / len(rows),
+        held_out_loss=held_out / windows,
+        consensus_distance=None if None in distances else sum(distances) / len(rows),
+    )
+
+
+def _create(directory: Path) -> Any:
+    """Open a new file for the record; one that is there belongs to another worker or run."""
+    path = directory / WORKER_FILE
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return path.open("x", encoding="utf-8")
+    except FileExistsError as error:
+        raise UsageError(
+            f"--out {directory}: {path} exists; give each worker of each run a folder of its "
+            "own, for example --out 'results/{rank}'"
+        ) from error
+    except OSError as error:
+        raise UsageError(f"--out {directory}: {error.strerror}") from error
