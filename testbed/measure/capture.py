@@ -24,8 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scapy.utils import RawPcapReader
-
 from testbed.measure.counters import WireEnds
 from topologies.errors import MachineError, RunError
 from topologies.model import Direction
@@ -306,12 +304,17 @@ def read_frames(path: Path) -> Iterator[Frame]:
     Raises:
         RunError: the file is no capture.
     """
+    # Imported here: scapy takes a third of a second, and few commands read captures.
+    from scapy.utils import RawPcapReader
+
     try:
         reader = RawPcapReader(str(path))
     except Exception as error:  # scapy raises its own and others, depending on the damage
         raise RunError(f"{path} is no capture file: {error}") from None
     with reader:
         for head, meta in reader:
+            if len(head) < meta.caplen:
+                return
             yield dissect(head, meta.wirelen)
 
 

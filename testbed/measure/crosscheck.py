@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from testbed.measure.counters import DirectionCounters
 from topologies.model import Direction, DirectionSpec
@@ -22,7 +23,27 @@ from topologies.model import Direction, DirectionSpec
 # Neighbour discovery and link discovery may still send a frame or two between two readings.
 STRAY_BYTES = 4096
 
-PortStatistics = Mapping[str, Mapping[str, int]]
+PortStatistics = Mapping[str, Mapping[str, Any]]
+
+
+class BackendCounters(Protocol):
+    """What a link back-end counts of one direction, as far as it is compared here."""
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that entered the link."""
+
+    @property
+    def frames_in(self) -> int:
+        """Frames that entered the link."""
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes that left the link."""
+
+    @property
+    def frames_out(self) -> int:
+        """Frames that left the link."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +104,13 @@ def _both_ends(counters: Mapping[Direction, DirectionCounters]) -> Iterator[tupl
         yield End(direction, entry=False), Count(x.bytes_out, x.packets_out)
 
 
+def counts_of_backend(counters: Mapping[Direction, BackendCounters]) -> dict[End, Count]:
+    """Return what the link back-end says of the ends of directions."""
+    entries = {End(d, entry=True): Count(x.bytes_in, x.frames_in) for d, x in counters.items()}
+    exits = {End(d, entry=False): Count(x.bytes_out, x.frames_out) for d, x in counters.items()}
+    return entries | exits
+
+
 def counts_of_ports(ports: PortStatistics) -> dict[End, Count]:
     """Return what the controller's port statistics say of the ends of directions.
 
@@ -99,19 +127,28 @@ def counts_of_ports(ports: PortStatistics) -> dict[End, Count]:
     return counts
 
 
-def allowed_bytes(
-    spec: DirectionSpec, counted_bytes: int, skew_s: float, header_share: float = 0.0
-) -> int:
-    """Return the difference that is explained between two readings of one end.
+def allowances(
+    interfaces: Mapping[End, Count],
+    specs: Mapping[Direction, DirectionSpec],
+    skew_s: float,
+    header_share: float = 0.0,
+) -> dict[End, int]:
+    """Return the difference in bytes that is explained between two readings of each end.
 
     Args:
-        spec: of the direction; its rate bounds what passes in `skew_s`.
-        counted_bytes: by the reference.
-        skew_s: time between the two readings.
-        header_share: headers of a segment in its bytes, where segments may be counted whole.
+        interfaces: the reference.
+        specs: of each direction; its rate bounds what passes between the readings.
+        skew_s: time between the readings.
+        header_share: headers of a segment / its bytes, where a witness may count segments whole.
     """
-    passed = spec.rate_mbps * 1e6 / 8 * skew_s
-    return round(STRAY_BYTES + passed + header_share * counted_bytes)
+    return {
+        end: round(
+            STRAY_BYTES
+            + specs[end.direction].rate_mbps * 1e6 / 8 * skew_s
+            + header_share * count.bytes
+        )
+        for end, count in interfaces.items()
+    }
 
 
 def cross_check(
@@ -126,7 +163,7 @@ def cross_check(
         interfaces: the reference.
         controller: port statistics, where there are any.
         backend: the link back-end's own counts, where it has any.
-        allowed: for each end the difference in bytes that is explained; see `allowed_bytes`.
+        allowed: for each end the difference in bytes that is explained; see `allowances`.
     """
     ends = sorted(interfaces, key=lambda end: (end.direction, not end.entry))
     return [_row(x, interfaces[x], controller.get(x), backend.get(x), allowed[x]) for x in ends]

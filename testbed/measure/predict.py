@@ -3,7 +3,9 @@
 A ring all-reduce (Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009) over N islands cuts the
 message of M bytes into N parts. In N-1 steps parts travel around the ring and are summed, in N-1
 more the sums travel around once again. So every island sends 2(N-1)/N x M to its successor, and no
-unicast all-reduce can make an island send less: it is the bandwidth bound.
+unicast all-reduce can make an island send less: it is the bandwidth bound. A library whose parts
+are not all equal sends a little more on some hops and less on others; whoever knows its parts hands
+in the exact payload of each hop.
 
 Where these bytes cross the WAN follows from the routes: a hop from island a to its successor b
 loads the access port of a, each link direction on the way, and the access port of b.
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from topologies.model import Direction
@@ -74,26 +76,27 @@ def ring_hops(order: Sequence[str]) -> tuple[Hop, ...]:
     return tuple(zip(order, (*order[1:], order[0]), strict=True))
 
 
+def ring_payload(hops: Sequence[Hop], message_bytes: int) -> dict[Hop, float]:
+    """Return the payload of each hop of a ring that cuts its message into equal parts."""
+    return {hop: ring_share(len(hops)) * message_bytes for hop in hops}
+
+
 def expected_bytes(
-    hops: Iterable[Hop], routes: Routes, payload_bytes: float, mtu_bytes: int
+    payload: Mapping[Hop, float], routes: Routes, mtu_bytes: int
 ) -> dict[Direction, ExpectedBytes]:
-    """Return what flows of `payload_bytes` along each hop put on every direction of the network.
+    """Return what TCP flows put on every direction of the network.
 
     Args:
-        hops: (source island, target island) of each TCP flow.
+        payload: bytes of each flow, by source and target island.
         routes: how the network forwards; acknowledgements take the way back.
-        payload_bytes: of each flow.
         mtu_bytes: longest IP packet.
 
     Returns:
         Every direction of the topology, also those with nothing to carry.
     """
-    segments = math.ceil(payload_bytes / (mtu_bytes - IP_TCP_HEADER_BYTES))
-    there = ExpectedBytes(payload=payload_bytes, headers=segments * FRAME_HEADER_BYTES)
-    frames_back = math.ceil(segments / SEGMENTS_PER_ACKNOWLEDGEMENT)
-    back = ExpectedBytes(acknowledgements=frames_back * FRAME_HEADER_BYTES)
     load: defaultdict[Direction, ExpectedBytes] = defaultdict(ExpectedBytes)
-    for source, target in hops:
+    for (source, target), payload_bytes in payload.items():
+        there, back = _flow(payload_bytes, mtu_bytes)
         for direction in routes.directions(source, target):
             load[direction] += there
         for direction in routes.directions(target, source):
@@ -101,21 +104,12 @@ def expected_bytes(
     return {direction: load[direction] for direction in routes.topology.directions()}
 
 
-def expected_ring_bytes(
-    hops: Sequence[Hop], routes: Routes, message_bytes: int, mtu_bytes: int
-) -> dict[Direction, ExpectedBytes]:
-    """Return what one ring all-reduce of `message_bytes` puts on every direction.
-
-    Args:
-        hops: each island and its successor, in the direction in which the library sends; as many
-            as there are islands.
-        routes: how the network forwards.
-        message_bytes: M, what each island contributes.
-        mtu_bytes: longest IP packet.
-    """
-    if not hops:
-        return expected_bytes((), routes, 0, mtu_bytes)
-    return expected_bytes(hops, routes, ring_share(len(hops)) * message_bytes, mtu_bytes)
+def _flow(payload_bytes: float, mtu_bytes: int) -> tuple[ExpectedBytes, ExpectedBytes]:
+    """Return what a flow puts on its way there, and its acknowledgements on the way back."""
+    segments = math.ceil(payload_bytes / (mtu_bytes - IP_TCP_HEADER_BYTES))
+    frames_back = math.ceil(segments / SEGMENTS_PER_ACKNOWLEDGEMENT)
+    there = ExpectedBytes(payload=payload_bytes, headers=segments * FRAME_HEADER_BYTES)
+    return there, ExpectedBytes(acknowledgements=frames_back * FRAME_HEADER_BYTES)
 
 
 def payload_estimate(bytes_: int, packets: int) -> int:

@@ -9,7 +9,6 @@ over. Nothing is forced onto the disk: the records survive the end of a process,
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -81,11 +80,11 @@ def read_json_lines(path: Path) -> list[Row]:
 
 
 def point_symlink(link: Path, target: str) -> None:
-    """Let a symbolic link point to `target`, as one step."""
+    """Let a symbolic link point to `target`, as one step; raises RunError if it cannot."""
     beside = link.with_name(f".{link.name}.{secrets.token_hex(4)}")
-    os.symlink(target, beside)
+    beside.symlink_to(target)
     try:
         beside.replace(link)
-    except OSError:
+    except OSError as error:
         beside.unlink(missing_ok=True)
-        raise
+        raise RunError(f"{link} cannot point to {target}: {error.strerror}") from None

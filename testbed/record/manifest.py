@@ -19,7 +19,8 @@ FORMAT = 1
 SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 PYTHON_PACKAGES = (
-    "atoll", "fabric", "mininet", "networkx", "numpy", "os-ken", "paramiko", "ryu", "scapy", "torch",
+    "atoll", "fabric", "mininet", "networkx", "numpy",
+    "os-ken", "paramiko", "ryu", "scapy", "torch",
 )  # fmt: skip
 PROGRAMS: Mapping[str, Sequence[str]] = {
     "openvswitch": ("ovs-vswitchd", "--version"),
