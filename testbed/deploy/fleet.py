@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from fabric.exceptions import GroupException
+from invoke.exceptions import UnexpectedExit
 
 from testbed.deploy.archive import pack, unpack
 from testbed.deploy.group import BoundedGroup, LateError, describe_error, pinned_connection
@@ -35,7 +36,7 @@ from testbed.deploy.remote_process import (
 from topologies.errors import HostFailures, UserError
 
 T = TypeVar("T")
-TIMED_OUT_EXIT_CODE = 124
+_TIMED_OUT = (124, 137)  # what timeout(1) tells after SIGTERM and after SIGKILL
 _KILL_AFTER_S = 2
 _MARGIN_S = 10.0
 _POLL_S = 0.05
@@ -177,9 +178,12 @@ class Fleet:
         bounded = bounded_command(command, timeout_s)
 
         def call(site: str, connection: Any) -> CommandResult:
-            done = _execute(connection, bounded, warn=not check)
-            if done.exited == TIMED_OUT_EXIT_CODE:
+            begun_at = time.monotonic()
+            done = _execute(connection, bounded, warn=True)
+            if done.exited in _TIMED_OUT and time.monotonic() - begun_at >= timeout_s:
                 raise LateError(f"not finished within {timeout_s:g} s")
+            if check and done.exited != 0:
+                raise UnexpectedExit(done)
             return CommandResult(done.exited, done.stdout, done.stderr)
 
         return self._each("run", sites or self.sites, call, timeout_s + _MARGIN_S)

@@ -251,19 +251,18 @@ def await_listening(
         HostFailures: for those that ended or did not listen in time, with their last words.
     """
     deadline = time.monotonic() + timeout_s
-    waiting = {server.seat.site: server for server in servers}
+    up: dict[str, IslandServer] = {}
+    waiting = list(servers)
     while waiting and time.monotonic() < deadline:
-        for site, server in list(waiting.items()):
-            if server.listening:
-                del waiting[site]
-                if progress is not None:
-                    progress("start", site, len(servers) - len(waiting), len(servers))
-        if any(server.ended for server in waiting.values()):
-            break
+        for server in [server for server in waiting if server.listening]:
+            up[server.seat.site] = server
+            if progress is not None:
+                progress("start", server.seat.site, len(up), len(servers))
+        waiting = [server for server in waiting if not (server.listening or server.ended)]
         time.sleep(_POLL_S)
-    if waiting:
-        failures = {site: _why_silent(server, timeout_s) for site, server in waiting.items()}
-        up = {server.seat.site: server for server in servers if server.seat.site not in waiting}
+    silent = [server for server in servers if server.seat.site not in up]
+    if silent:
+        failures = {server.seat.site: _why_silent(server, timeout_s) for server in silent}
         raise HostFailures("starting sshd", failures, up)
 
 

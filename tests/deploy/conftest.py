@@ -8,25 +8,25 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from testbed.deploy.fleet import Fleet
+from testbed.deploy.island import Islands, start_islands
 from testbed.deploy.island_files import IslandSeat
+from testbed.deploy.process_table import read_facts
 
 CLONE_NEWNET = 0x40000000
+HOST_NETWORK = Path(f"/proc/{os.getppid()}/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _checked(code: int) -> None:
     if code != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def network_namespace() -> str:
-    return os.readlink("/proc/thread-self/ns/net")
 
 
 @contextmanager
@@ -85,6 +85,21 @@ class Bench:
             [*enter, *argv], check=True, timeout=20, capture_output=True
         ).stdout.decode()
 
+    def outside(self) -> AbstractContextManager[None]:
+        """This thread back in the host's network for a while."""
+        return network_of(HOST_NETWORK)
+
+    def commands(self) -> list[str]:
+        """Command lines of all that runs in this run's networks, this process aside."""
+        inside = self.namespaces()
+        found = [fact for fact in read_facts() if fact.netns_inode in inside]
+        return sorted(" ".join(fact.arguments) for fact in found if fact.pid != os.getpid())
+
+    def namespaces(self) -> set[int]:
+        """Inodes of every network namespace of this run."""
+        pids = [self.init.pid, *(node.pid for node in self.nodes.values())]
+        return {Path(f"/proc/{pid}/ns/net").stat().st_ino for pid in pids}
+
     def close(self) -> None:
         for process in (*self.nodes.values(), self.init):
             process.kill()
@@ -115,9 +130,34 @@ def small_run() -> Iterator[Bench]:
         bench.close()
 
 
-@pytest.fixture
-def bench() -> Iterator[Bench]:
+def _needs_root() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    _needs_root()
     with small_run() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_bench() -> Iterator[Bench]:
+    _needs_root()
+    with small_run() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def islands(shared_bench: Bench) -> Iterator[Islands]:
+    """Three islands for all tests of a module that do no harm to them."""
+    seats = [shared_bench.add_node(site) for site in ("AMS", "LON", "NYC")]
+    with start_islands(shared_bench.run_directory, seats) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def fleet(islands: Islands) -> Iterator[Fleet]:
+    with islands.fleet() as made:
         yield made
