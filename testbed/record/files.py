@@ -9,6 +9,7 @@ over. Nothing is forced onto the disk: the records survive the end of a process,
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,8 +21,8 @@ Row = dict[str, Any]
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Replace a JSON file as one step; raises ValueError for NaN and infinities."""
-    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
+    """Replace a JSON file as one step; what is not a finite number becomes null."""
+    text = json.dumps(finite(value), indent=1, allow_nan=False) + "\n"
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         beside.write_text(text, encoding="utf-8")
@@ -44,8 +45,22 @@ def read_json(path: Path) -> Row | None:
 
 
 def json_line(row: Mapping[str, Any]) -> str:
-    """Return a row as one line of JSON Lines; raises ValueError for NaN and infinities."""
-    return json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n"
+    """Return a row as one line of JSON Lines; what is not a finite number becomes null."""
+    return json.dumps(finite(row), allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def finite(value: Any) -> Any:
+    """Return a value with null for NaN and infinities, which JSON (RFC 8259) has no way to write.
+
+    They come from training that diverged, and a record must not fail for it.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return value
 
 
 def parse_json_lines(text: str, name: str) -> list[Row]:

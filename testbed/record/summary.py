@@ -11,6 +11,7 @@ Payload is taken from counters as bytes minus one header of 66 bytes a frame (se
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -97,8 +98,9 @@ def summarize(evidence: Evidence) -> Summary:
 def finished_rounds(evidence: Evidence) -> list[dict[str, Any]]:
     """Return one row for each round that every island finished.
 
-    Seconds are those of `RoundTimes`; losses are means over the islands; bytes are those that
-    entered each direction in the round's window.
+    Seconds are those of `RoundTimes`; losses are means over the islands, the held-out loss weighed
+    by the windows that each island evaluated; bytes are those that entered each direction in the
+    round's window.
     """
     workers = _participants(evidence)
     windows = {window.number: window for window in round_windows(workers)}
@@ -131,15 +133,22 @@ def _round(evidence: Evidence, times: RoundTimes, window: RoundWindow) -> dict[s
         "bound_s": evidence.bound.total_s,
         "ratio": _ratio(times.sync_s, evidence.bound.total_s),
         "train_loss": _mean(rows, "train_loss"),
-        "held_out_loss": _mean(rows, "held_out_loss"),
+        "held_out_loss": _mean(rows, "held_out_loss", weight="held_out_windows"),
         "consensus_distance": _mean(rows, "consensus_distance"),
         "link_bytes": {str(direction): counts.bytes for direction, counts in carried.items()},
     }
 
 
-def _mean(rows: Iterable[WorkerRow], name: str) -> float | None:
-    values = [row[name] for row in rows if row.get(name) is not None]
-    return statistics.fmean(values) if values else None
+def _mean(rows: Iterable[WorkerRow], name: str, weight: str | None = None) -> float | None:
+    """Return the mean over the islands that have a value; None without any, or if one diverged."""
+    weighed = [
+        (float(row[name]), row.get(weight, 1) if weight else 1)
+        for row in rows
+        if row.get(name) is not None
+    ]
+    total = sum(w for _, w in weighed)
+    mean = sum(x * w for x, w in weighed) / total if total else math.nan
+    return mean if math.isfinite(mean) else None
 
 
 def _ratio(measured: float, expected: float) -> float | None:
@@ -266,7 +275,6 @@ def invalid_reasons(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, An
     return [
         *found,
         *_odd_links(link_bytes),
-        *_dropping_links(link_bytes),
         *evidence.further_reasons,
     ]
 

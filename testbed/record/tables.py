@@ -8,7 +8,9 @@ from typing import Any
 from rich.table import Table
 
 from testbed.measure.capture import FlowTotal
+from testbed.measure.reach import Reachability
 from testbed.record.reader import RunEntry
+from testbed.record.summary import round_trips
 from topologies.model import Direction
 
 MISSING = "-"
@@ -91,6 +93,11 @@ def link_table(summary: Json) -> Table:
 
 def _wan_first(item: tuple[str, Any]) -> tuple[bool, str]:
     return Direction.parse(item[0]).is_access, item[0]
+
+
+def reach_table(reach: Reachability) -> Table:
+    """Return a row for each pair of islands, as `round_trip_table` does."""
+    return round_trip_table(round_trips(reach))
 
 
 def round_trip_table(round_trips: Json) -> Table:
