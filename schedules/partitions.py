@@ -65,9 +65,9 @@ def cliques(row: Sequence[int] | MaskArray) -> list[tuple[int, ...]]:
 
 
 @lru_cache(maxsize=4)
-def sizes(sites: int) -> NDArray[np.int64]:
+def sizes(sites: int) -> NDArray[np.int16]:
     """Return (2^n,) the number of members of every mask."""
-    counts = np.zeros(1 << sites, dtype=np.int64)
+    counts = np.zeros(1 << sites, dtype=np.int16)
     for site in range(sites):
         counts[1 << site : 2 << site] = counts[: 1 << site] + 1
     return counts

@@ -11,18 +11,22 @@ not on where beyond it the root is, so one number for each direction of each lin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schedules.cost import CostModel
 from schedules.network import IntArray, Network
-from schedules.partitions import sizes
+from schedules.partitions import ENUMERATED_SITES, sizes
 from schedules.trees import Hop, Tree, spanning_trees, tree_from, tree_to
 
 COMPLETE_POOL = 400
 PARTIAL_POOL = 96
+MOST_STREAMS = ENUMERATED_SITES
+
+CountArray = NDArray[np.int16]
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class TreePool:
     complete: bool
     least_delay_from: tuple[int, ...]
     least_delay_to: tuple[int, ...]
+    _costed: dict[int, CostedTree] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, network: Network) -> TreePool:
@@ -57,6 +62,12 @@ class TreePool:
                 found.append(number.setdefault(edges, len(number)))
         return cls(tuple(number), complete, tuple(outward), tuple(inward))
 
+    def costed(self, model: CostModel, number: int) -> CostedTree:
+        """Return a tree's costs, computed once."""
+        if number not in self._costed:
+            self._costed[number] = cost_tree(model, self.trees[number])
+        return self._costed[number]
+
 
 def _spanning(tree: Tree, forest: tuple[Hop, ...]) -> tuple[Hop, ...]:
     """Return a tree's edges, with those of a forest where the tree does not reach."""
@@ -69,58 +80,95 @@ class CostedTree:
     """One tree, costed for every mask of members.
 
     Attributes:
-        hops: every direction (a, b) of every link.
-        far: by hop, the mask of sites beyond it, on b's side.
-        streams: by hop, (2^n,) streams of an aggregation towards any root beyond it.
-        arriving: by site, (2^n,) streams that meet there from all sides, its own island included.
-        wan_delay_ns: (N, N) delay along the tree from site to site.
+        hops: (H, 2) every direction (a, b) of every link.
+        back: (H,) the number of the opposite hop.
+        columns: (H,) the column of each hop.
+        towards: (N, H) whether a hop leads towards a site.
+        beyond: (H, 2^n) members beyond the hop, on b's side.
+        streams: (H, 2^n) streams of an aggregation towards any root beyond the hop.
+        entering: (H, 2^n) streams that meet at a before they leave over the hop.
+        arriving: (N, 2^n) streams that meet at a site from all sides, its own island included.
+        wan_delay_ns: (N, N) delay along the tree from site to site, zero where it does not lead.
     """
 
-    hops: tuple[Hop, ...]
-    far: dict[Hop, int]
-    streams: dict[Hop, IntArray]
-    arriving: dict[int, IntArray]
+    hops: IntArray
+    back: IntArray
+    columns: IntArray
+    towards: NDArray[np.bool_]
+    beyond: CountArray
+    streams: CountArray
+    entering: CountArray
+    arriving: CountArray
     wan_delay_ns: IntArray
 
 
 def cost_tree(model: CostModel, edges: tuple[Hop, ...]) -> CostedTree:
     """Cost a tree (or forest) for every mask of members."""
-    size = model.network.size
-    masks = np.arange(1 << size)
-    arriving = {site: (masks >> site & 1).astype(np.int64) for site in range(size)}
-    far: dict[Hop, int] = {}
-    streams: dict[Hop, IntArray] = {}
-    everything = (1 << size) - 1
-    for root, hops in _components(edges, size):
-        behind = {site: 1 << site for site in (root, *(child for _, child in hops))}
-        for parent, child in reversed(hops):
-            behind[parent] |= behind[child]
-            far[parent, child] = behind[child]
-            far[child, parent] = everything & ~behind[child]
-            streams[child, parent] = leaving(arriving[child], model.fan_in[child])
-            arriving[parent] = arriving[parent] + streams[child, parent]
-        for parent, child in hops:
-            others = arriving[parent] - streams[child, parent]
-            streams[parent, child] = leaving(others, model.fan_in[parent])
-            arriving[child] = arriving[child] + streams[parent, child]
-    delay = _wan_delays(model.network, edges)
-    return CostedTree(tuple(sorted(streams)), far, streams, arriving, delay)
+    network, size = model.network, model.network.size
+    rooted = [tree.hops for tree in _components(edges, size)]
+    downward = [hop for hops in rooted for hop in hops]
+    hops = np.array([*downward, *((b, a) for a, b in downward)], dtype=np.int64).reshape(-1, 2)
+    half = len(downward)
+    far = _far_sides(downward, size)
+    arriving, streams = _streams(model, downward)
+    back = np.concatenate([np.arange(half, 2 * half), np.arange(half)])
+    return CostedTree(
+        hops=hops,
+        back=back,
+        columns=network.wan_column[hops[:, 0], hops[:, 1]],
+        towards=(far[None, :] >> np.arange(size)[:, None] & 1).astype(np.bool_),
+        beyond=sizes(size)[np.arange(1 << size)[None, :] & far[:, None]],
+        streams=streams,
+        entering=arriving[hops[:, 0]] - streams[back],
+        arriving=arriving,
+        wan_delay_ns=_wan_delays(network, edges),
+    )
 
 
-def _components(edges: tuple[Hop, ...], size: int) -> Iterator[tuple[int, tuple[Hop, ...]]]:
+def _components(edges: tuple[Hop, ...], size: int) -> Iterator[Tree]:
     left = set(range(size))
     while left:
         tree = Tree.rooted(edges, min(left))
         left -= tree.sites
-        yield tree.root, tree.hops
+        yield tree
+
+
+def _far_sides(downward: Sequence[Hop], size: int) -> IntArray:
+    """Return (H,) the mask of sites beyond every hop, downward hops first."""
+    below = [1 << site for site in range(size)]
+    for parent, child in reversed(downward):
+        below[parent] |= below[child]
+    everything = (1 << size) - 1
+    far = [below[child] for _, child in downward]
+    return np.array([*far, *(everything & ~mask for mask in far)], dtype=np.int64)
+
+
+def _streams(model: CostModel, downward: Sequence[Hop]) -> tuple[CountArray, CountArray]:
+    """Count streams: first from the leaves to the root, then from the root to the leaves."""
+    size, half = model.network.size, len(downward)
+    own = np.arange(1 << size)[None, :] >> np.arange(size)[:, None] & 1
+    arriving = own.astype(np.int16)
+    streams = np.zeros((2 * half, 1 << size), dtype=np.int16)
+    for hop in reversed(range(half)):
+        parent, child = downward[hop]
+        streams[half + hop] = leaving(arriving[child], model.fan_in[child])
+        arriving[parent] += streams[half + hop]
+    for hop, (parent, child) in enumerate(downward):
+        others = arriving[parent] - streams[half + hop]
+        streams[hop] = leaving(others, model.fan_in[parent])
+        arriving[child] += streams[hop]
+    return arriving, streams
 
 
 def _wan_delays(network: Network, edges: tuple[Hop, ...]) -> IntArray:
-    """Return (N, N) delays along the tree; sites it does not join stay at zero."""
     delay = np.zeros((network.size, network.size), dtype=np.int64)
-    for root in range(network.size):
-        for site, depth in Tree.rooted(edges, root).depths_ns(network, downwards=True).items():
-            delay[root, site] = depth
+    for tree in _components(edges, network.size):
+        placed = [tree.root]
+        for parent, child in tree.hops:
+            out, back = network.wan_column[parent, child], network.wan_column[child, parent]
+            delay[placed, child] = delay[placed, parent] + network.wan_delay_ns[out]
+            delay[child, placed] = delay[parent, placed] + network.wan_delay_ns[back]
+            placed.append(child)
     return delay
 
 
@@ -130,21 +178,18 @@ def between_islands(network: Network, wan_delay_ns: IntArray) -> IntArray:
     return np.where(np.eye(network.size), 0, wan_delay_ns + access[:, None] + access[None, :])
 
 
-def leaving(arriving: IntArray, fan_in: int) -> IntArray:
+def leaving(arriving: CountArray, fan_in: int) -> CountArray:
     """Return the streams that leave a site where so many arrive."""
+    if fan_in >= MOST_STREAMS:
+        return np.minimum(arriving, 1)
     taken = np.minimum(arriving, fan_in)
     return np.where(taken >= 2, arriving - taken + 1, arriving)
 
 
-def summed(arriving: IntArray, fan_in: int) -> IntArray:
+def summed(arriving: CountArray, fan_in: int) -> CountArray:
     """Return the streams that the accelerator of a site takes in."""
-    taken = np.minimum(arriving, fan_in)
-    return np.where(taken >= 2, taken, 0)
-
-
-def count_in(size: int, mask: int) -> IntArray:
-    """Return (2^n,) how many members of every mask lie in another mask."""
-    return np.asarray(sizes(size)[np.arange(1 << size) & mask], dtype=np.int64)
+    taken = np.minimum(arriving, min(fan_in, MOST_STREAMS))
+    return np.where(taken >= 2, taken, np.zeros_like(taken))
 
 
 def longest_within(delay_ns: IntArray) -> IntArray:

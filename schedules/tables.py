@@ -11,8 +11,9 @@ whatever its trees are. A round can take no less than the floors of its cliques 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,9 @@ from schedules.network import FloatArray, IntArray
 from schedules.partitions import members, sizes
 from schedules.pool import (
     CostedTree,
+    CountArray,
     TreePool,
     between_islands,
-    cost_tree,
-    count_in,
     farthest,
     leaving,
     longest_within,
@@ -41,7 +41,7 @@ from schedules.pool import (
 )
 from schedules.trees import Hop, Tree
 
-Loads = dict[int, IntArray]
+Loads = tuple[IntArray, CountArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,35 +121,42 @@ def _ring(model: CostModel) -> Style:
 
 @dataclass(frozen=True, eq=False)
 class _Option:
-    """A tree (and a root, for `innetwork`) offered to every clique."""
+    """A tree (and a root, for `innetwork`) offered to every clique.
+
+    Attributes:
+        number: tells options apart.
+        units: (2^n,) time of the busiest direction.
+        crossed: (2^n,) WAN links crossed.
+        latency_ns: (2^n,) longest path.
+        possible: (2^n,) whether a clique can use it.
+        loads: gives columns and (columns, 2^n) messages on them.
+    """
 
     number: int
-    loads: Loads
+    units: FloatArray
+    crossed: FloatArray
     latency_ns: IntArray
     possible: NDArray[np.bool_]
+    loads: Callable[[], Loads]
 
 
 @dataclass(eq=False)
 class _Best:
     """The best option of every clique so far, by three keys in order."""
 
-    keys: list[FloatArray]
+    keys: FloatArray
     number: IntArray
 
     @classmethod
     def none(cls, count: int) -> _Best:
-        return cls([np.full(count, np.inf) for _ in range(3)], np.full(count, -1, dtype=np.int64))
+        return cls(np.full((3, count), np.inf), np.full(count, -1, dtype=np.int64))
 
-    def offer(self, number: int, keys: list[FloatArray], possible: NDArray[np.bool_]) -> None:
-        better = np.zeros(len(self.number), dtype=np.bool_)
-        level = np.ones(len(self.number), dtype=np.bool_)
-        for mine, theirs in zip(self.keys, keys, strict=True):
-            better |= level & (theirs < mine)
-            level &= theirs == mine
+    def offer(self, number: int, keys: FloatArray, possible: NDArray[np.bool_]) -> None:
+        less, equal = keys < self.keys, keys == self.keys
+        better = less[0] | (equal[0] & (less[1] | (equal[1] & less[2])))
         better &= possible
         self.number[better] = number
-        for mine, theirs in zip(self.keys, keys, strict=True):
-            mine[better] = theirs[better]
+        self.keys[:, better] = keys[:, better]
 
 
 Options = Callable[[frozenset[int] | None], Iterator[_Option]]
@@ -160,15 +167,14 @@ def _best_of(
 ) -> list[Style]:
     """Pick, for every clique, the option of least load and the option of least latency."""
     access = _access_loads(model, collective)
+    at_least = np.max(access[1] * model.slowness[access[0], None], axis=0)
     count = 1 << model.network.size
     by_load, by_latency = _Best.none(count), _Best.none(count)
     for option in options(None):
-        loads = access | option.loads
-        units = _largest(model, loads).round(9)
-        crossed = _crossed(model, loads)
-        latency = option.latency_ns.astype(np.float64)
-        by_load.offer(option.number, [units, crossed, latency], option.possible)
-        by_latency.offer(option.number, [latency, units, crossed], option.possible)
+        units = np.maximum(at_least, option.units).round(9)
+        keys = np.stack([units, option.crossed, option.latency_ns])
+        by_load.offer(option.number, keys, option.possible)
+        by_latency.offer(option.number, keys[[2, 0, 1]], option.possible)
     return [
         _style_of(model, collective, options, best.number, access, work)
         for best in (by_load, by_latency)
@@ -186,13 +192,12 @@ def _style_of(
     count = len(chosen)
     loads = np.zeros((count, len(model.slowness)))
     latency = np.zeros(count, dtype=np.int64)
-    for column, messages in access.items():
-        loads[:, column] = messages
+    loads[:, access[0]] = access[1].T
     for option in options(frozenset(chosen.tolist())):
-        rows = chosen == option.number
+        rows = np.flatnonzero(chosen == option.number)
         latency[rows] = option.latency_ns[rows]
-        for column, messages in option.loads.items():
-            loads[rows, column] = messages[rows]
+        columns, messages = option.loads()
+        loads[np.ix_(rows, columns)] = messages[:, rows].T
     _forbid(model, loads, chosen >= 0)
     wan = loads[:, : model.network.wan_count].sum(axis=1)
     return Style(collective, loads, latency, wan, lambda mask: work(int(chosen[mask]), mask))
@@ -201,40 +206,35 @@ def _style_of(
 def _forbid(model: CostModel, loads: FloatArray, possible: NDArray[np.bool_]) -> None:
     """Make cliques impossible that have no option or that the tree links leave apart."""
     size = model.network.size
+    masks = np.arange(1 << size)
     apart = np.zeros(1 << size, dtype=np.bool_)
-    for site, row in enumerate(model.tree_network.next_hop):
-        beyond = sum(1 << other for other in np.flatnonzero(row < 0).tolist())
-        masks = np.arange(1 << size)
-        apart |= (masks >> site & 1 == 1) & (masks & beyond > 0)
+    for site in range(size):
+        apart |= (masks >> site & 1 == 1) & ~_reached(model, site)
     loads[(apart | ~possible) & (sizes(size) >= 2)] = np.inf
     loads[sizes(size) < 2] = 0
 
 
+def _reached(model: CostModel, root: int) -> NDArray[np.bool_]:
+    """Return (2^n,) whether tree links lead from a site to all of a mask."""
+    beyond = np.flatnonzero(model.tree_network.next_hop[root] < 0).tolist()
+    masks = np.arange(1 << model.network.size)
+    return np.asarray(masks & sum(1 << site for site in beyond) == 0)
+
+
+def _members(size: int) -> CountArray:
+    """Return (N, 2^n) ones where a site is a member of a mask."""
+    own = np.arange(1 << size)[None, :] >> np.arange(size)[:, None] & 1
+    return own.astype(np.int16)
+
+
 def _access_loads(model: CostModel, collective: str) -> Loads:
     network, size = model.network, model.network.size
-    counts = sizes(size)
-    loads: Loads = {}
-    for site in range(size):
-        own = np.arange(1 << size) >> site & 1
-        others, one = own * (counts - 1), own * (counts >= 2)
-        loads[network.up(site)] = others if collective == AGGREGATION else one
-        loads[network.down(site)] = others if collective == MULTICAST else one
-    return loads
-
-
-def _largest(model: CostModel, loads: Loads) -> FloatArray:
-    largest = np.zeros(1 << model.network.size)
-    for column, messages in loads.items():
-        np.maximum(largest, messages * model.slowness[column], out=largest)
-    return largest
-
-
-def _crossed(model: CostModel, loads: Loads) -> FloatArray:
-    crossed = np.zeros(1 << model.network.size)
-    for column, messages in loads.items():
-        if column < model.network.wan_count:
-            crossed += messages
-    return crossed
+    counts, own = sizes(size), _members(size)
+    others, one = own * (counts - 1), own * (counts >= 2)
+    up = others if collective == AGGREGATION else one
+    down = others if collective == MULTICAST else one
+    columns = np.arange(network.up(0), network.accelerator(0))
+    return columns, np.vstack([up, down])
 
 
 # --- multicast and aggregation --------------------------------------------------------------------
@@ -245,11 +245,19 @@ def _shared(model: CostModel, pool: TreePool, collective: str) -> list[Style]:
     tree_loads = _multicast_loads if collective == MULTICAST else _aggregation_loads
     always = np.ones(1 << model.network.size, dtype=np.bool_)
 
+    def option(number: int) -> _Option:
+        costed = pool.costed(model, number)
+        loads = tree_loads(model, costed)
+        columns, messages = loads
+        units = np.max(messages * model.slowness[columns, None], axis=0)
+        crossed = messages[columns < model.network.wan_count].sum(axis=0)
+        latency = longest_within(between_islands(model.network, costed.wan_delay_ns))
+        return _Option(number, units, crossed, latency, always, lambda: loads)
+
     def options(wanted: frozenset[int] | None) -> Iterator[_Option]:
-        for number, edges in _numbered(pool, wanted):
-            costed = cost_tree(model, edges)
-            latency = longest_within(between_islands(model.network, costed.wan_delay_ns))
-            yield _Option(number, tree_loads(model, costed), latency, always)
+        for number in range(len(pool.trees)):
+            if wanted is None or number in wanted:
+                yield option(number)
 
     def work(chosen: int, mask: int) -> CliqueWork:
         clique = members(mask)
@@ -259,14 +267,6 @@ def _shared(model: CostModel, pool: TreePool, collective: str) -> list[Style]:
     return _best_of(model, collective, options, work)
 
 
-def _numbered(
-    pool: TreePool, wanted: frozenset[int] | None
-) -> Iterator[tuple[int, tuple[Hop, ...]]]:
-    for number, edges in enumerate(pool.trees):
-        if wanted is None or number in wanted:
-            yield number, edges
-
-
 def _carried(kind: str, edges: tuple[Hop, ...], root: int, clique: tuple[int, ...]) -> CarriedTree:
     others = tuple(member for member in clique if member != root)
     return CarriedTree(kind, Tree.rooted(edges, root).pruned(others), others)
@@ -274,48 +274,47 @@ def _carried(kind: str, edges: tuple[Hop, ...], root: int, clique: tuple[int, ..
 
 def _multicast_loads(model: CostModel, costed: CostedTree) -> Loads:
     """Each member sends over every link behind which other members are."""
-    network, size = model.network, model.network.size
-    loads: Loads = {}
-    for hop in costed.hops:
-        beyond = count_in(size, costed.far[hop])
-        loads[int(network.wan_column[hop])] = (sizes(size) - beyond) * (beyond > 0)
-    return loads
+    counts = sizes(model.network.size)
+    return costed.columns, (counts - costed.beyond) * (costed.beyond > 0)
 
 
 def _aggregation_loads(model: CostModel, costed: CostedTree) -> Loads:
     """Each member beyond a link is a root towards which the streams behind the link flow."""
     network, size = model.network, model.network.size
-    taken = [np.zeros(1 << size, dtype=np.int64) for _ in range(size)]
-    loads: Loads = {}
-    for hop in costed.hops:
-        site = hop[0]
-        roots = count_in(size, costed.far[hop])
-        loads[int(network.wan_column[hop])] = costed.streams[hop] * roots
-        arriving = costed.arriving[site] - costed.streams[hop[1], site]
-        taken[site] += summed(arriving, model.fan_in[site]) * roots
-    for site in range(size):
-        own = np.arange(1 << size) >> site & 1
-        others = costed.arriving[site] - own
-        loads[network.down(site)] = leaving(others, model.fan_in[site]) * own
-        loads[network.accelerator(site)] = taken[site] + summed(others, model.fan_in[site]) * own
-    return loads
+    own = _members(size)
+    others = costed.arriving - own
+    down = own * _by_site(leaving, others, model.fan_in, range(size))
+    taken = own * _by_site(summed, others, model.fan_in, range(size))
+    sites = costed.hops[:, 0]
+    on_hops = _by_site(summed, costed.entering, model.fan_in, sites) * costed.beyond
+    np.add.at(taken, sites, on_hops)
+    columns = [costed.columns, np.arange(network.down(0), network.accelerator(size))]
+    return np.concatenate(columns), np.vstack([costed.streams * costed.beyond, down, taken])
+
+
+def _by_site(
+    rule: Callable[[CountArray, int], CountArray],
+    arriving: CountArray,
+    fan_in: Sequence[int],
+    sites: Iterable[int],
+) -> CountArray:
+    rows = [rule(streams, fan_in[site]) for streams, site in zip(arriving, sites, strict=True)]
+    return np.stack(rows)
 
 
 def _own_trees(model: CostModel, pool: TreePool, collective: str) -> Style:
     """A least-delay tree for each root: no path is longer than it must be."""
     network, size = model.network, model.network.size
     numbers = pool.least_delay_from if collective == MULTICAST else pool.least_delay_to
+    rooted = _rooted_multicast if collective == MULTICAST else _rooted_aggregation
     loads = np.zeros((1 << size, len(model.slowness)))
-    for column, messages in _access_loads(model, collective).items():
-        loads[:, column] = messages
-    if collective == AGGREGATION:
-        loads[:, network.down(0) : network.accelerator(0)] = 0
+    columns, messages = _access_loads(model, collective)
+    kept = slice(None) if collective == MULTICAST else slice(size)
+    loads[:, columns[kept]] = messages[kept].T
+    own = _members(size)
     for root, number in enumerate(numbers):
-        costed = cost_tree(model, pool.trees[number])
-        rooted = _rooted_multicast if collective == MULTICAST else _rooted_aggregation
-        own = np.arange(1 << size) >> root & 1
-        for column, messages in rooted(model, costed, root).items():
-            loads[:, column] += messages * own
+        columns, messages = rooted(model, pool.costed(model, number), root)
+        np.add.at(loads.T, columns, messages * own[root])
     _forbid(model, loads, np.ones(1 << size, dtype=np.bool_))
     latency = longest_within(model.tree_network.delay_ns)
     wan = loads[:, : network.wan_count].sum(axis=1)
@@ -329,27 +328,28 @@ def _own_trees(model: CostModel, pool: TreePool, collective: str) -> Style:
 
 
 def _rooted_multicast(model: CostModel, costed: CostedTree, root: int) -> Loads:
-    return {
-        int(model.network.wan_column[hop]): np.minimum(count_in(model.network.size, beyond), 1)
-        for hop, beyond in costed.far.items()
-        if not beyond >> root & 1
-    }
+    away = ~costed.towards[root]
+    return costed.columns[away], np.minimum(costed.beyond[away], 1)
 
 
 def _rooted_aggregation(model: CostModel, costed: CostedTree, root: int) -> Loads:
     """Load of the members' streams towards a root whose own island sends nothing."""
-    network, size = model.network, model.network.size
-    loads: Loads = {}
-    for hop, streams in costed.streams.items():
-        if costed.far[hop] >> root & 1:
-            site = hop[0]
-            arriving = costed.arriving[site] - costed.streams[hop[1], site]
-            loads[int(network.wan_column[hop])] = streams
-            loads[network.accelerator(site)] = summed(arriving, model.fan_in[site])
-    others = costed.arriving[root] - (np.arange(1 << size) >> root & 1)
-    loads[network.accelerator(root)] = summed(others, model.fan_in[root])
-    loads[network.down(root)] = leaving(others, model.fan_in[root])
-    return loads
+    network = model.network
+    columns, messages = _upwards(model, costed, root)
+    others = costed.arriving[root] - _members(network.size)[root]
+    fan_in = model.fan_in[root]
+    ends = [network.accelerator(root), network.down(root)]
+    rows = [summed(others, fan_in), leaving(others, fan_in)]
+    return np.concatenate([columns, ends]), np.vstack([messages, rows])
+
+
+def _upwards(model: CostModel, costed: CostedTree, root: int) -> Loads:
+    """Load of streams on the hops towards a root and on the accelerators before it."""
+    up = costed.towards[root]
+    sites = costed.hops[up, 0]
+    taken = _by_site(summed, costed.entering[up], model.fan_in, sites)
+    columns = np.concatenate([costed.columns[up], model.network.accelerator(0) + sites])
+    return columns, np.vstack([costed.streams[up], taken])
 
 
 # --- innetwork ------------------------------------------------------------------------------------
@@ -358,15 +358,14 @@ def _rooted_aggregation(model: CostModel, costed: CostedTree, root: int) -> Load
 def _innetwork(model: CostModel, pool: TreePool) -> list[Style]:
     """One tree up to a root switch and down again, for every tree and root."""
     size = model.network.size
+    reached = [_reached(model, root) for root in range(size)]
 
     def options(wanted: frozenset[int] | None) -> Iterator[_Option]:
-        trees = None if wanted is None else frozenset(number // size for number in wanted)
-        for tree, edges in _numbered(pool, trees):
-            costed = cost_tree(model, edges)
-            for root in range(size):
-                number = tree * size + root
-                if wanted is None or number in wanted:
-                    yield _rooted_innetwork(model, costed, root, number)
+        for tree in range(len(pool.trees)):
+            if wanted is None or not wanted.isdisjoint(range(tree * size, (tree + 1) * size)):
+                for option in _roots(model, pool.costed(model, tree), tree, reached):
+                    if wanted is None or option.number in wanted:
+                        yield option
 
     def work(chosen: int, mask: int) -> CliqueWork:
         clique, edges = members(mask), pool.trees[chosen // size]
@@ -377,26 +376,43 @@ def _innetwork(model: CostModel, pool: TreePool) -> list[Style]:
     return _best_of(model, INNETWORK, options, work)
 
 
-def _rooted_innetwork(model: CostModel, costed: CostedTree, root: int, number: int) -> _Option:
+def _roots(
+    model: CostModel, costed: CostedTree, tree: int, reached: Sequence[NDArray[np.bool_]]
+) -> Iterator[_Option]:
     network, size = model.network, model.network.size
-    loads: Loads = {}
-    for hop, streams in costed.streams.items():
-        back = hop[1], hop[0]
-        if costed.far[hop] >> root & 1:
-            site = hop[0]
-            arriving = costed.arriving[site] - costed.streams[back]
-            loads[int(network.wan_column[hop])] = streams
-            loads[network.accelerator(site)] = summed(arriving, model.fan_in[site])
-            loads[int(network.wan_column[back])] = np.minimum(count_in(size, costed.far[back]), 1)
-    loads[network.accelerator(root)] = summed(costed.arriving[root], model.fan_in[root])
+    copies = np.minimum(costed.beyond, 1)[costed.back]
+    taken = _by_site(summed, costed.entering, model.fan_in, costed.hops[:, 0])
+    slowness = model.slowness[:, None]
+    on_hop = np.maximum(
+        np.maximum(
+            costed.streams * slowness[costed.columns],
+            copies * slowness[costed.columns[costed.back]],
+        ),
+        taken * slowness[network.accelerator(0) + costed.hops[:, 0]],
+    )
+    both_ways = costed.streams + copies
     access = network.access_delay_ns
-    down = farthest(costed.wan_delay_ns + access[None, :])[root]
-    up = farthest(costed.wan_delay_ns.T + access[None, :])[root]
-    possible = leaving(costed.arriving[root], model.fan_in[root]) == 1
-    return _Option(number, loads, down + up, possible & _reached(model, root))
+    latency = farthest(costed.wan_delay_ns + access) + farthest(costed.wan_delay_ns.T + access)
+    for root in range(size):
+        up = costed.towards[root]
+        fan_in, arriving = model.fan_in[root], costed.arriving[root]
+        at_root = summed(arriving, fan_in) * model.slowness[network.accelerator(root)]
+        yield _Option(
+            number=tree * size + root,
+            units=np.maximum(np.max(on_hop[up], axis=0, initial=0.0), at_root),
+            crossed=both_ways[up].sum(axis=0),
+            latency_ns=latency[root],
+            possible=(leaving(arriving, fan_in) == 1) & reached[root],
+            loads=partial(_innetwork_loads, model, costed, root),
+        )
 
 
-def _reached(model: CostModel, root: int) -> NDArray[np.bool_]:
-    beyond = np.flatnonzero(model.tree_network.next_hop[root] < 0).tolist()
-    masks = np.arange(1 << model.network.size)
-    return np.asarray(masks & sum(1 << site for site in beyond) == 0)
+def _innetwork_loads(model: CostModel, costed: CostedTree, root: int) -> Loads:
+    up = costed.towards[root]
+    columns, messages = _upwards(model, costed, root)
+    back = costed.back[up]
+    at_root = summed(costed.arriving[root], model.fan_in[root])
+    return (
+        np.concatenate([columns, costed.columns[back], [model.network.accelerator(root)]]),
+        np.vstack([messages, np.minimum(costed.beyond[back], 1), at_root]),
+    )
