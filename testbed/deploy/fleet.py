@@ -352,6 +352,8 @@ class Fleet:
 
     def _signal(self, processes: Mapping[str, RemoteProcess], name: str) -> None:
         running = _running(processes)
+        if not running:
+            return
 
         def call(site: str, connection: Any) -> None:
             _execute(connection, f"kill -{name} -- -{processes[site].pid}", warn=True)

@@ -258,7 +258,7 @@ def await_listening(
             up[server.seat.site] = server
             if progress is not None:
                 progress("start", server.seat.site, len(up), len(servers))
-        waiting = [server for server in waiting if not (server.listening or server.ended)]
+        waiting = [s for s in waiting if s.seat.site not in up and not s.ended]
         time.sleep(_POLL_S)
     silent = [server for server in servers if server.seat.site not in up]
     if silent:

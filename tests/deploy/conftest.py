@@ -49,7 +49,7 @@ def ip(*words: str) -> None:
 
 @dataclass
 class Bench:
-    """The run's root namespace with its management bridge; the test's thread is inside."""
+    """The run's root namespace with its bridges; the test's thread is inside."""
 
     run_directory: Path
     init: subprocess.Popen[bytes]
@@ -67,15 +67,23 @@ class Bench:
         self.nodes[site] = node
         assert node.stdout is not None
         assert node.stdout.readline() == b"ready\n"
-        ip("link", "add", f"m{number}", "type", "veth", "peer", "mgmt0", "netns", str(node.pid))
-        ip("link", "set", f"m{number}", "master", "mgmt", "up")
-        inside = ["nsenter", f"--net=/proc/{node.pid}/ns/net", "ip"]
-        for words in (
-            ["addr", "add", f"10.255.0.{number + 1}/16", "dev", "mgmt0"],
-            ["link", "set", "mgmt0", "up"],
-            ["link", "set", "lo", "up"],
-        ):
-            subprocess.run([*inside, *words], check=True, timeout=20)
+        for bridge, inside in (("mgmt", "mgmt0"), ("wan", "wan0")):
+            port = f"{bridge}{number}"
+            ip("link", "add", port, "type", "veth", "peer", inside, "netns", str(node.pid))
+            ip("link", "set", port, "master", bridge, "up")
+        commands = (
+            "link set lo up",
+            f"addr add 10.255.0.{number + 1}/16 dev mgmt0",
+            f"addr add 10.0.0.{number}/16 dev wan0",
+            "link set mgmt0 up",
+            "link set wan0 up",
+        )
+        subprocess.run(
+            ["nsenter", f"--net=/proc/{node.pid}/ns/net", "ip", "-batch", "-"],
+            input="\n".join(commands).encode(),
+            check=True,
+            timeout=20,
+        )
         return IslandSeat(site, node.pid, f"10.255.0.{number + 1}", f"10.0.0.{number}")
 
     def inside(self, site: str, *argv: str) -> str:
@@ -122,9 +130,10 @@ def small_run() -> Iterator[Bench]:
     try:
         with network_of(bench.namespace):
             ip("link", "set", "lo", "up")
-            ip("link", "add", "mgmt", "type", "bridge")
+            for bridge in ("mgmt", "wan"):
+                ip("link", "add", bridge, "type", "bridge")
+                ip("link", "set", bridge, "up")
             ip("addr", "add", "10.255.0.1/16", "dev", "mgmt")
-            ip("link", "set", "mgmt", "up")
             yield bench
     finally:
         bench.close()

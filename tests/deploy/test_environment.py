@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,9 @@ from hypothesis import strategies as st
 from controller.fabric import Fabric
 from testbed.deploy.environment import command_line, worker_environments
 from topologies.errors import UserError
+
+if TYPE_CHECKING:
+    from testbed.deploy.fleet import Fleet
 
 FABRIC = Fabric(("AMS", "LON", "NYC"), {"AMS": ("LON",), "LON": ("AMS", "NYC"), "NYC": ("LON",)})
 
@@ -75,3 +80,37 @@ def test_a_shell_splits_the_command_line_into_the_words_given(
 
 def test_a_folder_is_entered_first() -> None:
     assert command_line(["ls"], directory="/tmp/my data") == "cd '/tmp/my data' && ls"
+
+
+WORKER = """
+import torch, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+ranks = torch.full((250_000,), float(dist.get_rank()))
+dist.all_reduce(ranks)
+print(ranks.min().item(), ranks.max().item())
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.root
+def test_gloo_workers_meet_over_the_wan_and_not_over_the_management_network(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    told = worker_environments(FABRIC, ["NYC", "AMS", "LON"])
+    commands = {
+        site: command_line([sys.executable, "-c", WORKER], told[site]) for site in fleet.sites
+    }
+    before, aside = _sent_bytes(fleet, "wan0"), _sent_bytes(fleet, "mgmt0")
+    fleet.watch(fleet.start(commands, tmp_path), timeout_s=120)
+    assert {(tmp_path / f"{site}.out").read_text() for site in fleet.sites} == {"3.0 3.0\n"}
+    after = _sent_bytes(fleet, "wan0")
+    # a ring of three sends 2 x 2/3 of the 1,000,000 bytes; nothing here may send less
+    assert all(after[site] - before[site] > 1_300_000 for site in fleet.sites)
+    management = _sent_bytes(fleet, "mgmt0")
+    assert all(management[site] - aside[site] < 100_000 for site in fleet.sites)
+
+
+def _sent_bytes(fleet: Fleet, interface: str) -> dict[str, int]:
+    counters = fleet.run(f"awk '/{interface}:/ {{ print $10 }}' /proc/net/dev")
+    return {site: int(result.stdout) for site, result in counters.items()}
