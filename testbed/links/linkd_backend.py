@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from testbed.links.backend import DirectionCounters, Wire
 from testbed.links.linkd.build import ensure_built
-from testbed.links.linkd.client import Client, LinkdRefusal, listen
+from testbed.links.linkd.client import Client, RequestRefusedError, listen
 from testbed.links.linkd.protocol import difference, parse_counters, text_of, words_of
 from testbed.links.registry import Lane, Registry
 from testbed.links.spec import LinkSpec
@@ -84,7 +84,7 @@ class LinkdBackend:
         ways = f"{text_of(words_of(forward))} / {text_of(words_of(backward))}"
         try:
             self._client.ask(f"join {wire.index} {wire.end_a} {wire.end_b} {ways}")
-        except LinkdRefusal as refusal:
+        except RequestRefusedError as refusal:
             raise MachineError(f"link {wire.direction} cannot be shaped: {refusal}") from refusal
         self._registry.add(wire, forward, backward)
 
@@ -98,7 +98,7 @@ class LinkdBackend:
         try:
             spec = lane.spec.changed(**named)
             self._apply(lane, spec)
-        except (UserError, LinkdRefusal) as refusal:
+        except (UserError, RequestRefusedError) as refusal:
             raise UserError(f"link {direction}: {refusal}") from refusal
         self._registry.replace(lane, spec)
         return spec
@@ -145,7 +145,8 @@ def _greeted(process: subprocess.Popen[bytes], path: Path) -> Client:
         client.close()
         process.kill()
         raise MachineError(
-            f"linkd does not start: it {_how_it_ended(process.wait())}, see {path.parent / LOG_NAME}"
+            f"linkd does not start: it {_how_it_ended(process.wait())}; "
+            f"its log is {path.parent / LOG_NAME}"
         ) from error
     return client
 

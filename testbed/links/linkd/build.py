@@ -18,7 +18,7 @@ from topologies.errors import MachineError
 SOURCES = Path(__file__).parent
 BUILD = SOURCES / "build"
 PROGRAM = BUILD / "linkd"
-WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion")
+WARNINGS = ("-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wshadow")
 FAST = ("-O2", "-g")
 SANITIZED = (
     "-O1",

@@ -11,7 +11,7 @@ from topologies.errors import RunError
 ANSWER_LIMIT_S = 10.0
 
 
-class LinkdRefusal(RunError):
+class RequestRefusedError(RunError):
     """The daemon understood and said no; the text is its reason."""
 
 
@@ -40,7 +40,7 @@ class Client:
         return cls(connection)
 
     def ask(self, request: str) -> list[str]:
-        """Send a request and return the lines before its `ok`; raises LinkdRefusal, RunError."""
+        """Return the answer's lines before its `ok`; raises RequestRefusedError or RunError."""
         try:
             self._connection.sendall(request.encode("ascii") + b"\n")
             return self._answer()
@@ -54,7 +54,7 @@ class Client:
             if verdict == "ok":
                 return lines
             if verdict == "error":
-                raise LinkdRefusal(text)
+                raise RequestRefusedError(text)
             lines.append(line.strip())
         raise RunError("linkd has ended")
 

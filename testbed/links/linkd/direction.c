@@ -334,6 +334,8 @@ static uint64_t bits_left(const struct direction *direction, const struct frame 
     uint64_t bits = (uint64_t)frame->wire_bytes * 8, rate = direction->set[RATE];
     uint64_t time = frame->departure_ns - now;
 
+    if (rate == 0)
+        return 0;
     if (time >= bits * ONE_BILLION / rate)
         return bits;
     return time * rate / ONE_BILLION;

@@ -1,0 +1,162 @@
+/* linkd: carries frames between wire ends, each direction with its rate, delay, loss and queue.
+ *
+ * One process for all links of a run, in the network namespace that holds the wire ends. It sleeps
+ * until a frame comes in or one is due, to the nanosecond; a timer slack of 1 ns and, where it is
+ * permitted, real-time priority keep the kernel from waking it late. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "server.h"
+
+enum { EVENTS = 64, REALTIME_PRIORITY = 20 };
+
+static volatile sig_atomic_t told_to_end;
+
+static void on_end(int signal_number)
+{
+    (void)signal_number;
+    told_to_end = 1;
+}
+
+struct options {
+    int listener;
+    bool realtime;
+    uint64_t memory_bytes;
+};
+
+/* Half of what is free, so that the rest of the run has the other half. */
+static uint64_t default_memory_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "r");
+    uint64_t kilobytes = 0;
+    char line[128];
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %lu kB", &kilobytes) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return kilobytes ? kilobytes * 512 : 1ull << 30;
+}
+
+static bool parse_options(int count, char **words, struct options *options)
+{
+    *options = (struct options){-1, false, default_memory_bytes()};
+    for (int i = 1; i < count; i++) {
+        if (strcmp(words[i], "--realtime") == 0)
+            options->realtime = true;
+        else if (strcmp(words[i], "--listen-fd") == 0 && i + 1 < count)
+            options->listener = atoi(words[++i]);
+        else if (strcmp(words[i], "--memory-mb") == 0 && i + 1 < count)
+            options->memory_bytes = strtoull(words[++i], NULL, 10) << 20;
+        else
+            return false;
+    }
+    return options->listener >= 0;
+}
+
+static void ask_for_priority(bool realtime)
+{
+    struct sched_param priority = {.sched_priority = REALTIME_PRIORITY};
+
+    prctl(PR_SET_TIMERSLACK, 1);
+    if (realtime && sched_setscheduler(0, SCHED_FIFO, &priority))
+        fprintf(stderr, "linkd: no real-time priority: %s\n", strerror(errno));
+}
+
+/* Two sockets a link: the usual limit of 1024 would end at 500 links. */
+static void ask_for_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
+/* Ending signals arrive only while the daemon waits, so that none is missed in between. */
+static sigset_t prepare_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_end};
+    sigset_t ending, waiting;
+
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGINT);
+    sigprocmask(SIG_BLOCK, &ending, &waiting);
+    sigdelset(&waiting, SIGTERM);
+    sigdelset(&waiting, SIGINT);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return waiting;
+}
+
+static int wait_for_events(const struct links *links, struct epoll_event *events,
+                           const sigset_t *mask)
+{
+    uint64_t due = timers_due(&links->timers), now = clock_now();
+    uint64_t wait = due > now ? due - now : 0;
+    struct timespec limit = {(time_t)(wait / ONE_BILLION), (long)(wait % ONE_BILLION)};
+
+    return epoll_pwait2(links->epoll, events, EVENTS, due == NEVER ? NULL : &limit, mask);
+}
+
+static bool run(struct links *links, struct server *server, const sigset_t *mask)
+{
+    struct epoll_event events[EVENTS];
+
+    while (!told_to_end && !links->ended) {
+        int count = wait_for_events(links, events, mask);
+
+        if (count < 0 && errno != EINTR)
+            return false;
+        links_release(links);
+        for (int i = 0; i < count; i++)
+            if (!server_owns(server, events[i].data.ptr))
+                links_receive(links, events[i].data.ptr);
+        links_release(links);
+        for (int i = 0; i < count; i++) /* last, because a request may end a lane */
+            if (server_owns(server, events[i].data.ptr))
+                server_handle(server, events[i].data.ptr);
+    }
+    return true;
+}
+
+int main(int count, char **words)
+{
+    static struct server server;
+    struct options options;
+    struct links links;
+    sigset_t mask;
+    int epoll;
+
+    if (!parse_options(count, words, &options)) {
+        fprintf(stderr, "usage: linkd --listen-fd FD [--realtime] [--memory-mb N]\n");
+        return 2;
+    }
+    mask = prepare_signals();
+    ask_for_priority(options.realtime);
+    ask_for_files();
+    epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll < 0 || !links_open(&links, epoll, options.memory_bytes) ||
+        !server_open(&server, &links, options.listener, epoll)) {
+        fprintf(stderr, "linkd: cannot start: %s\n", strerror(errno));
+        return 1;
+    }
+    if (!run(&links, &server, &mask)) {
+        fprintf(stderr, "linkd: cannot wait for frames: %s\n", strerror(errno));
+        return 1;
+    }
+    server_close(&server);
+    links_close(&links);
+    return 0;
+}
