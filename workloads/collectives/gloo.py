@@ -7,7 +7,6 @@ bits; a world of another size adds in another order and may differ in the last b
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Sequence
@@ -63,8 +62,8 @@ class RingCollective:
         try:
             dist.all_reduce(total)
         except RuntimeError as error:
-            symptom = name_peers(first_line(error), self._announcements, self._roster)
-            raise CollectiveError(self._watch.explain(f"gloo: {symptom}")) from error
+            symptom = symptom_of(error, self._announcements, self._roster)
+            raise CollectiveError(self._watch.explain(symptom)) from error
         return total.div_(len(self.members))
 
     def confess(self, reason: str) -> None:
@@ -127,19 +126,25 @@ def _connect_peers(
     try:
         bounded(connect, limits.collective_s + SLACK_S)
     except (RuntimeError, TimeoutError) as error:
-        reason = name_peers(first_line(error), meeting.announcements, roster)
+        reason = symptom_of(error, meeting.announcements, roster)
         raise RendezvousError(
             f"{roster.name(endpoint.rank)} could not connect to all peers over "
             f"{interface.name} ({interface.address}): {reason}"
         ) from error
 
 
-def name_peers(text: str, announcements: Sequence[Announcement], roster: Roster) -> str:
-    """Return gloo's words with the worker's name behind each address that is one worker's only."""
+def symptom_of(error: BaseException, announcements: Sequence[Announcement], roster: Roster) -> str:
+    """Return what gloo said in a few words, with the worker's name behind each address.
+
+    Gloo puts its source line in front and general advice behind. An address is named where it
+    belongs to one worker only, so not on the loopback interface.
+    """
+    without_source = re.sub(r"\[[^]]*\.(?:cc|cpp|h):\d+\] ", "", first_line(error))
+    without_advice = without_source.split(". This is typically")[0]
 
     def with_name(match: re.Match[str]) -> str:
         ranks = [a.rank for a in announcements if a.address == match["address"]]
-        named = len(ranks) == 1 and not ipaddress.ip_address(match["address"]).is_loopback
-        return f"{match[0]} {roster.name(ranks[0])}" if named else match[0]
+        return f"{match[0]}, {roster.name(ranks[0])}" if len(ranks) == 1 else match[0]
 
-    return re.sub(r"\[?(?P<address>\d{1,3}(?:\.\d{1,3}){3})\]?(?::\d+)?", with_name, text)
+    address = r"\[?(?P<address>\d{1,3}(?:\.\d{1,3}){3})\]?(?::\d+)?"
+    return "gloo: " + re.sub(address, with_name, without_advice)

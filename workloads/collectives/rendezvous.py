@@ -126,13 +126,22 @@ def _read_announcements(board: Board, world_size: int) -> tuple[Announcement, ..
 
 
 def _require_one_job(announcements: tuple[Announcement, ...], roster: Roster) -> None:
-    mine = announcements[0].fingerprint
-    others = [a for a in announcements if a.fingerprint != mine]
-    if others:
-        raise RendezvousError(
-            f"{roster.names(a.rank for a in others)} runs another job than {roster.name(0)}: "
-            f"{others[0].fingerprint} against {mine}; start all workers with the same options"
-        )
+    first = announcements[0].fingerprint
+    for other in announcements:
+        if other.fingerprint != first:
+            theirs, ours = _differing_words(other.fingerprint, first)
+            raise RendezvousError(
+                f"{roster.name(other.rank)} has {theirs} where {roster.name(0)} has {ours}; "
+                "start all workers with the same options"
+            )
+
+
+def _differing_words(theirs: str, ours: str) -> tuple[str, str]:
+    """Return the words of each line that the other one lacks."""
+    return (
+        " ".join(word for word in theirs.split() if word not in ours.split()),
+        " ".join(word for word in ours.split() if word not in theirs.split()),
+    )
 
 
 def _or_unreachable(call: Callable[[], Result], endpoint: Endpoint, roster: Roster) -> Result:

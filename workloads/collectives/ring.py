@@ -14,8 +14,9 @@ Two things about gloo (`gloo/allreduce.cc`, function `ring`) are not what one wo
   out shorter, or empty. Nothing is padded: a hop that passes the short chunk on carries a little
   less than 2 (N - 1) / N x M, and one that leaves it out carries as much more.
 
-Beside the payload a segment costs a few headers of 48 bytes, some of them against the ring's
-direction; `docs/workloads.md` has the figures measured on real interfaces.
+Beside the payload each segment costs headers of 48 bytes: two along the ring (the offer, and one in
+front of the data) and one against it (the receiver is ready). `docs/workloads.md` has what was
+measured on real sockets and interfaces.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 
 MAXIMUM_SEGMENT_BYTES = 1024 * 1024
 MINIMUM_SEGMENTS_PER_CHUNK = 2
+HEADER_BYTES = 48
 
 
 def ring_successor(rank: int, members: int) -> int:
@@ -56,6 +58,10 @@ class Segmentation:
         """Return the bytes of the message that lie in a member's chunk, possibly none."""
         full = self.segments_per_chunk * self.segment_bytes
         return min(max(self.message_bytes - (chunk % self.members) * full, 0), full)
+
+    def chunk_segments(self, chunk: int) -> int:
+        """Return the segments of a member's chunk that are not empty."""
+        return -(-self.chunk_bytes(chunk) // self.segment_bytes) if self.message_bytes else 0
 
 
 def segmentation(message_bytes: int, members: int, element_bytes: int = 4) -> Segmentation:
@@ -93,6 +99,31 @@ def expected_ring_payload_bytes(
     cut = segmentation(message_bytes, members, element_bytes)
     omitted = cut.chunk_bytes(hop) + cut.chunk_bytes(ring_successor(hop, members))
     return 2 * message_bytes - omitted
+
+
+def ring_segments_sent(message_bytes: int, members: int, hop: int, element_bytes: int = 4) -> int:
+    """Return how many segments one all-reduce sends from rank `hop` to its successor."""
+    _check_rank(hop, members)
+    if members == 1:
+        return 0
+    cut = segmentation(message_bytes, members, element_bytes)
+    sent_once = sum(cut.chunk_segments(chunk) for chunk in range(members))
+    return 2 * sent_once - sum(
+        cut.chunk_segments(chunk) for chunk in (hop, ring_successor(hop, members))
+    )
+
+
+def expected_ring_stream_bytes(
+    message_bytes: int, members: int, hop: int, element_bytes: int = 4
+) -> int:
+    """Return the bytes that gloo hands to TCP for `hop`'s successor: payload and headers.
+
+    In a ring of two both directions are one connection, and the headers against the ring, one a
+    segment received, come on top.
+    """
+    segments = ring_segments_sent(message_bytes, members, hop, element_bytes)
+    payload = expected_ring_payload_bytes(message_bytes, members, hop, element_bytes)
+    return payload + 2 * HEADER_BYTES * segments
 
 
 def _round_up(value: int, multiple: int) -> int:

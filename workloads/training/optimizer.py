@@ -25,7 +25,7 @@ from workloads.training.parameters import FlatParameters
 class AdamWSettings:
     """What AdamW is given; the learning rate stays the same through the run."""
 
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     beta1: float = 0.9
     beta2: float = 0.99
     epsilon: float = 1e-8

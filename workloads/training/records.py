@@ -21,15 +21,22 @@ WORKER_FILE = "worker.jsonl"
 
 
 class WorkerRecord:
-    """Appends events to `worker.jsonl` in a folder of the worker's own; to nothing if None."""
+    """Appends events to `worker.jsonl` in a folder of the worker's own; to nothing if None.
 
-    def __init__(self, directory: Path | None) -> None:
+    With `echo` the same lines go to standard output, for whoever follows the worker from afar.
+    """
+
+    def __init__(self, directory: Path | None, echo: bool = False) -> None:
         self._file = None if directory is None else _create(directory)
+        self._echo = echo
 
     def append(self, event: str, **fields: Any) -> None:
         """Write an event as one line and flush it."""
+        line = json.dumps({"event": event, **fields})
         if self._file is not None:
-            print(json.dumps({"event": event, **fields}), file=self._file, flush=True)
+            print(line, file=self._file, flush=True)
+        if self._echo:
+            print(line, flush=True)
 
     def __enter__(self) -> WorkerRecord:
         return self

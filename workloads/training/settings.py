@@ -24,7 +24,7 @@ class Settings:
     outer: str = "mean"
     preset: str = "small"
     batch_size: int = 8
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-3
     held_out_windows: int = 72
     seed: int = 0
     interface: str | None = None
@@ -32,6 +32,7 @@ class Settings:
     collective_timeout_s: float = 60.0
     out: Path | None = None
     progress: bool = True
+    events: bool = False
 
     def job(self) -> str:
         """Return what all workers must agree upon, in one line."""
@@ -90,6 +91,11 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         default=Settings.progress,
         help="a line a round on standard output",
+    )
+    parser.add_argument(
+        "--events",
+        action="store_true",
+        help="instead, every event of worker.jsonl on standard output as it happens",
     )
     return parser
 

@@ -87,7 +87,7 @@ def run(settings: Settings, endpoint: Endpoint, roster: Roster, interface: Inter
     """
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
-    with WorkerRecord(settings.out) as record:
+    with WorkerRecord(settings.out, echo=settings.events) as record:
         try:
             _take_part(settings, endpoint, roster, interface, record)
         except Exception as error:
@@ -110,7 +110,7 @@ def _take_part(
         for number in range(settings.rounds):
             fields = worker.run_round(number, collective)
             record.append("round", **fields)
-            if settings.progress:
+            if settings.progress and not settings.events:
                 print(
                     progress_line(roster.name(endpoint.rank), settings.rounds, fields), flush=True
                 )
