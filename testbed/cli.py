@@ -6,17 +6,23 @@ Exit codes: 0 done, 1 failed or invalid, 2 the user's mistake.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
-from schedules.cli import mount as mount_schedules
 
+from controller.fabric import CONTROLLER_IP, NORTHBOUND_PORT
+from testbed.deploy.remote import RunAccess
 from testbed.launch import RunChoices, launch
-from topologies.errors import AtollError
+from testbed.ownership import the_running
+from topologies.errors import AtollError, RunError
+from topologies.files import available, load
+from topologies.model import Topology
 
 app = typer.Typer(
     name="atoll",
@@ -32,7 +38,6 @@ controller_app = typer.Typer(
 )
 app.add_typer(topology_app, name="topology")
 app.add_typer(controller_app, name="controller")
-mount_schedules(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON.")]
 Topo = Annotated[str, typer.Argument(help="A bundled topology's name, or a file.")]
@@ -124,7 +129,7 @@ def execute(
     """Run a command on an island of a running emulation, over SSH."""
     from testbed.deploy.remote import exec_command
 
-    raise typer.Exit(exec_command(_running_island(run, site), command))
+    raise typer.Exit(exec_command(_access(run), site, command))
 
 
 @app.command()
@@ -132,7 +137,7 @@ def shell(site: Site, run: RunId = None) -> None:
     """Open a shell on an island of a running emulation."""
     from testbed.deploy.remote import shell as open_shell
 
-    raise typer.Exit(open_shell(_running_island(run, site)))
+    raise typer.Exit(open_shell(_access(run), site))
 
 
 @app.command()
@@ -163,6 +168,96 @@ def clean(
         print(f"{one.run_id}: {words[one.outcome]}")
     if not cleaned:
         print("Nothing to clean.")
+
+
+def _access(run: str | None) -> RunAccess:
+    """Return how to reach the islands of the running emulation."""
+    runtime = the_running(run)
+    owner = runtime.owner()
+    if owner is None or owner.first_process is None:
+        raise RunError(f"run {runtime.run_id} is still being built; try again in a moment")
+    return RunAccess(runtime.path, owner.first_process.pid)
+
+
+@topology_app.command(name="list")
+def list_topologies(as_json: Json = False) -> None:
+    """List the bundled topologies."""
+    rows = [_topology_row(load(name)) for name in available()]
+    if as_json:
+        print(json.dumps({"rows": rows}, indent=1))
+        return
+    table = Table("name", "sites", "links", "source", "licence")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    Console().print(table)
+
+
+def _topology_row(topology: Topology) -> dict[str, Any]:
+    return {
+        "name": topology.name,
+        "sites": len(topology.sites),
+        "links": len(topology.links),
+        "source": topology.source,
+        "licence": topology.licence,
+    }
+
+
+@topology_app.command()
+def check(topology: Topo) -> None:
+    """Check a topology file; the first mistake is one line with its place, exit code 2."""
+    row = _topology_row(load(topology))
+    print(f"{row['name']}: {row['sites']} sites, {row['links']} links, nothing wrong")
+
+
+@topology_app.command()
+def draw(
+    topology: Topo,
+    file: Annotated[Path, typer.Argument(help="Picture to write: .svg or .png.")],
+) -> None:
+    """Draw a topology on a map of the world."""
+    from topologies.picture import draw as draw_topology
+
+    draw_topology(load(topology), file)
+    print(f"{file}: {topology} drawn")
+
+
+@controller_app.command(name="run", context_settings={"ignore_unknown_options": True})
+def run_application(
+    arguments: Annotated[list[str], typer.Argument(help="FILE, then what the launcher takes.")],
+) -> None:
+    """Run somebody's Ryu application, unchanged, for switches that you bring."""
+    from controller.launcher import main as launch_controller
+
+    raise typer.Exit(launch_controller(["run", *arguments]))
+
+
+@controller_app.command(name="get")
+def get(
+    path: Annotated[str, typer.Argument(help="Such as /health, /paths/NYC/LON, /ports.")],
+    run: RunId = None,
+) -> None:
+    """Ask the controller of a running emulation over its northbound API; prints JSON."""
+    access = _access(run)
+    url = f"http://{CONTROLLER_IP}:{NORTHBOUND_PORT}{path}"
+    code = "import sys, urllib.request as u; o = u.build_opener(u.ProxyHandler({})); "
+    code += "sys.stdout.write(o.open(sys.argv[1], timeout=10).read().decode())"
+    enter = ["nsenter", f"--net={access.network_namespace}"]
+    raise typer.Exit(subprocess.call([*enter, sys.executable, "-c", code, url]))
+
+
+@app.command(name="runs")
+def list_recorded(runs: Runs = Path("runs"), as_json: Json = False) -> None:
+    """List the run records: complete, failed, running or killed."""
+    from testbed.record.reader import list_runs
+
+    entries = list_runs(runs)
+    if as_json:
+        print(json.dumps({"rows": [asdict(entry) for entry in entries]}, indent=1))
+        return
+    table = Table("run", "state", "topology", "started", "valid")
+    for entry in entries:
+        table.add_row(*(str(value) for value in asdict(entry).values()))
+    Console().print(table if entries else f"No run is recorded in {runs}.")
 
 
 def main() -> None:

@@ -221,11 +221,21 @@ class Fleet:
             raise
 
     def watch(
-        self, processes: Mapping[str, RemoteProcess], timeout_s: float, grace_s: float = 3.0
+        self,
+        processes: Mapping[str, RemoteProcess],
+        timeout_s: float,
+        grace_s: float = 3.0,
+        on_poll: Callable[[], None] | None = None,
     ) -> dict[str, int]:
         """Wait until all programs have ended well; return their exit codes, all 0.
 
         When one fails, the others are ended: a training that lost a rank only waits for time-outs.
+
+        Args:
+            processes: as `start` returned them.
+            timeout_s: time for all of them.
+            grace_s: time between SIGTERM and SIGKILL for programs that have to be ended.
+            on_poll: called while waiting; what it raises ends all programs.
 
         Raises:
             WorkersFailed: when one fails; it names the one that failed first.
@@ -243,6 +253,8 @@ class Fleet:
                     self._report("watch", site, len(done), len(processes))
                 if time.monotonic() > deadline:
                     raise _still_running(codes, timeout_s)
+                if on_poll is not None:
+                    on_poll()
                 time.sleep(_POLL_S)
         except BaseException:
             self.end(processes, grace_s)

@@ -23,7 +23,6 @@ from testbed.emulation.network import Network, NetworkOptions
 from testbed.emulation.plan import WirePlan
 from testbed.links.backend import LinkBackend, Wire
 from testbed.links.linkd_backend import LinkdBackend
-from testbed.links.netem_backend import NetemBackend
 from testbed.links.spec import LinkSpec
 from testbed.ownership import RuntimeDirectory
 from topologies.files import dump
@@ -142,6 +141,8 @@ def join_links(network: Network, options: EmulationOptions, directory: Path) -> 
     """Start the link back-end and let it join and shape every wire of the network."""
     backend: LinkBackend
     if options.link_backend == "netem":
+        from testbed.links.netem_backend import NetemBackend
+
         backend = NetemBackend()
     else:
         backend = LinkdBackend.start(directory, realtime=options.realtime)

@@ -1,0 +1,150 @@
+"""One run from its order to its record: build, prove, use, measure, and say what came of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from controller.fabric import Fabric
+from testbed.deploy.island import Islands, start_islands
+from testbed.deploy.island_files import IslandSeat
+from testbed.emulation.emulation import Emulation, EmulationOptions, emulation
+from testbed.emulation.network import NetworkOptions
+from testbed.measure.reach import Reachability, asked_round_trips, measure
+from testbed.order import Order
+from testbed.ownership import RuntimeDirectory
+from testbed.progress import Stages
+from testbed.record.manifest import RunDescription, collect_manifest
+from testbed.record.tables import reach_table
+from testbed.record.writer import RunRecord
+from testbed.training import train
+from topologies.errors import RunError
+from topologies.files import load
+from topologies.model import Topology
+
+POLL_S = 0.5
+
+
+def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
+    """Carry out an order inside the run's own namespaces; returns the exit code.
+
+    Raises:
+        AtollError: the run could not be carried through. Its record says so too.
+    """
+    topology = load(order.topology).scaled(order.rate_scale)
+    record = RunRecord.create(Path(order.record_directory), _manifest(order, topology))
+    with record, Stages(console) as stages:
+        options = emulation_options(order)
+        with emulation(topology, options, runtime, stages.announce) as wan:
+            record.amend_manifest(interfaces=interface_names(wan), bring_up_s=wan.bring_up_s)
+            if order.controller_file is not None:
+                return _hold_foreign(wan, runtime, stages)
+            reach = prove_reachability(wan, stages)
+            with start_islands(runtime.path, seats(wan)) as islands:
+                if order.action == "up":
+                    return _hold(wan, islands, reach, stages)
+                return train(order, wan, islands, reach, record, stages)
+
+
+def emulation_options(order: Order) -> EmulationOptions:
+    """Return how the order wants its WAN built."""
+    network = NetworkOptions(order.datapath, order.congestion_control, order.realtime)
+    foreign = Path(order.controller_file) if order.controller_file else None
+    return EmulationOptions(network, order.link_backend, foreign, order.seed)
+
+
+def _manifest(order: Order, topology: Topology) -> dict[str, object]:
+    return collect_manifest(
+        RunDescription(
+            run_id=order.run_id,
+            topology=topology.name,
+            rate_scale=order.rate_scale,
+            seeds={"run": order.seed},
+            datapath=order.datapath,
+            link_backend=order.link_backend,
+            congestion_control=order.congestion_control,
+            command=order.command,
+            settings={
+                "rounds": order.rounds,
+                "local_steps": order.local_steps,
+                "outer": order.outer,
+                "realtime": order.realtime,
+                "mtu_bytes": topology.mtu_bytes,
+                "capture": order.capture,
+            },
+        )
+    )
+
+
+def interface_names(wan: Emulation) -> dict[str, dict[str, str]]:
+    """Return the map from directions back to interfaces: at the node and at the wire end."""
+    names = {}
+    for wire in wan.network.wires:
+        names[str(wire.forward)] = {"node": wire.a.interface, "wire_end": wire.end_a}
+        names[str(wire.forward.reverse)] = {"node": wire.b.interface, "wire_end": wire.end_b}
+    return names
+
+
+def prove_reachability(wan: Emulation, stages: Stages) -> Reachability:
+    """Probe every ordered pair of islands; raises `UnreachableError` if one is not reached."""
+    codes = wan.topology.codes
+    stages.announce(f"Probing {len(codes) * (len(codes) - 1) // 2} pairs both ways")
+    reach = measure(
+        {code: wan.island_prefix(code) for code in codes},
+        {code: wan.fabric.island_ip(code) for code in codes},
+        asked_round_trips(wan.routes),
+    ).require_all()
+    stages.advance(1, f"all reached, worst error {reach.worst_error_ms or 0.0:+.2f} ms")
+    stages.finish()
+    stages.console.print(reach_table(reach))
+    return reach
+
+
+def seats(wan: Emulation) -> list[IslandSeat]:
+    """Return where each island sits, for the deployment room."""
+    fabric: Fabric = wan.fabric
+    return [
+        IslandSeat(
+            code,
+            wan.network.island(code).pid,
+            fabric.island_management_ip(code),
+            fabric.island_ip(code),
+        )
+        for code in fabric.codes
+    ]
+
+
+def _hold(wan: Emulation, islands: Islands, reach: Reachability, stages: Stages) -> int:
+    stages.finish()
+    stages.console.print(
+        f"{wan.topology.name} is up: {len(islands.seats)} islands, "
+        f"{len(wan.topology.links)} links. In another terminal:\n"
+        f"  atoll exec {islands.seats[0].site} -- ping -c 3 {islands.seats[-1].host_name}\n"
+        f"  atoll shell {islands.seats[0].site}\n"
+        "  atoll controller get /health\n"
+        "Ctrl-C ends it."
+    )
+    _watch(wan)
+    return 0
+
+
+def _hold_foreign(wan: Emulation, runtime: RuntimeDirectory, stages: Stages) -> int:
+    """Hold a WAN whose controller is somebody else's: nothing is known of what it installs."""
+    with start_islands(runtime.path, seats(wan)) as islands:
+        stages.finish()
+        stages.console.print(
+            f"{wan.topology.name} is up with your controller; its log is "
+            f"{runtime.path / 'controller.log'}. Try `atoll exec {islands.seats[0].site} -- "
+            f"ping -c 3 {islands.seats[-1].host_name}`. Ctrl-C ends it."
+        )
+        _watch(wan)
+    return 0
+
+
+def _watch(wan: Emulation) -> None:
+    """Wait until the run is told to end; raises `RunError` when a part of the WAN dies."""
+    while (reason := wan.failure()) is None:
+        time.sleep(POLL_S)
+    raise RunError(reason)

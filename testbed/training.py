@@ -1,0 +1,281 @@
+"""The experiment itself: deploy a worker to each island, let them train, count what they send.
+
+Ranks follow the best ring of the network. Gloo's ring sends *downwards*, from rank r to rank r - 1
+(`workloads.collectives.ring`), so rank order is the best ring's order read backwards.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import workloads
+from schedules.ring import best_ring_order
+from testbed.deploy.environment import command_line, worker_environments
+from testbed.deploy.fleet import Fleet
+from testbed.deploy.island import Islands
+from testbed.emulation.emulation import Emulation
+from testbed.measure.capture import Capture, read_matrices, sent_matrix
+from testbed.measure.counters import WireEnds, read_counters, wire_ends
+from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops
+from testbed.measure.reach import Reachability
+from testbed.measure.sampler import Sampler
+from testbed.measure.witnesses import compare_witnesses
+from testbed.order import Order
+from testbed.progress import Stages
+from testbed.record.summary import Evidence, Summary, settled_rounds, summarize
+from testbed.record.tables import link_table, round_table, traffic_table
+from testbed.record.writer import RunRecord
+from topologies.errors import RunError
+from topologies.model import Direction
+from workloads.collectives.ring import expected_ring_payload_bytes
+
+WORK_DIRECTORY = "/tmp/job"
+OUTPUT_DIRECTORY = "/tmp/job/out"
+SETTLE_S = 0.8
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training on a standing WAN: what is needed to start it and to judge it.
+
+    Attributes:
+        rank_order: site codes; the place is the rank.
+        hops: the ring's hops, source and target, in the direction in which bytes flow.
+    """
+
+    order: Order
+    wan: Emulation
+    rank_order: tuple[str, ...]
+    hops: tuple[Hop, ...]
+    ends: Mapping[Direction, WireEnds]
+
+    @classmethod
+    def of(cls, order: Order, wan: Emulation) -> Job:
+        """Plan the job: the best ring of the network decides the ranks."""
+        ring = best_ring_order(wan.topology)
+        ends = wire_ends({wire.index: wire.forward for wire in wan.network.wires})
+        return cls(order, wan, tuple(reversed(ring)), ring_hops(ring), ends)
+
+    def commands(self) -> dict[str, str]:
+        """Return the command line of the worker at each site."""
+        order, fabric = self.order, self.wan.fabric
+        environments = worker_environments(
+            fabric, self.rank_order, python_path=[Path(WORK_DIRECTORY)]
+        )
+        argv = [sys.executable, "-m", "workloads.training.train"]
+        argv += ["--rounds", str(order.rounds), "--outer", order.outer, "--seed", str(order.seed)]
+        argv += ["--out", OUTPUT_DIRECTORY, "--events"]
+        if order.outer != "none":
+            argv += ["--local-steps", str(order.local_steps)]
+        return {
+            site: command_line(argv, environment, WORK_DIRECTORY)
+            for site, environment in environments.items()
+        }
+
+    def payload(self, message_bytes: int) -> dict[Hop, float]:
+        """Return what gloo's ring sends along each hop in one round, chunk by chunk."""
+        rank = {site: number for number, site in enumerate(self.rank_order)}
+        members = len(self.rank_order)
+        return {
+            hop: float(expected_ring_payload_bytes(message_bytes, members, rank[hop[0]]))
+            for hop in self.hops
+        }
+
+    def plan(self) -> dict[str, Any]:
+        """Return the plan of the run as the manifest keeps it: one clique, a ring."""
+        return {
+            "objective": "ring",
+            "rank_order": list(self.rank_order),
+            "rounds": [{"cliques": [list(self.wan.topology.codes)], "collective": "ring"}],
+        }
+
+
+@dataclass
+class Reports:
+    """What workers have reported so far, line by line, from the threads that read them."""
+
+    record: RunRecord
+    rows: Rows = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, site: str, line: str) -> None:
+        """Keep one line of a worker's standard output; anything but an event is passed over."""
+        row = _event(line)
+        if row is None:
+            return
+        with self._lock:
+            self.rows.setdefault(site, []).append(row)
+        self.record.worker_rows(site, [row])
+
+    def snapshot(self) -> Rows:
+        """Return a copy of all rows."""
+        with self._lock:
+            return {site: list(rows) for site, rows in self.rows.items()}
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) and "event" in row else None
+
+
+def train(
+    order: Order,
+    wan: Emulation,
+    islands: Islands,
+    reach: Reachability,
+    record: RunRecord,
+    stages: Stages,
+) -> int:
+    """Train over the standing WAN and write what came of it; returns the exit code.
+
+    Raises:
+        WorkersFailed: a worker failed; it names the first and its last words.
+        RunError: a part of the WAN died, or the time was over.
+    """
+    job = Job.of(order, wan)
+    record.amend_manifest(plan=job.plan())
+    with islands.fleet(_progress(stages)) as fleet:
+        deploy(fleet, stages)
+        with _sampling(job, record) as sampler, _capturing(job, record, stages):
+            reports = _work(job, fleet, sampler, record, stages)
+            time.sleep(SETTLE_S)
+        collect(fleet, record, stages)
+    evidence = _evidence(job, reports.snapshot(), sampler, reach)
+    return _conclude(summarize(evidence), record, stages)
+
+
+def _progress(stages: Stages) -> Callable[[str, str, int, int], None]:
+    def show(action: str, site: str, done: int, total: int) -> None:
+        if action != "watch":
+            stages.advance(done, f"{done} of {total} islands")
+
+    return show
+
+
+def deploy(fleet: Fleet, stages: Stages) -> None:
+    """Push the workload, its data included, to every island at once."""
+    stages.announce("Deploying workers over SSH", total=len(fleet.sites))
+    fleet.connect()
+    fleet.push([Path(workloads.__file__).parent], WORK_DIRECTORY)
+
+
+def collect(fleet: Fleet, record: RunRecord, stages: Stages) -> None:
+    """Fetch every worker's own log; it replaces what was reported on the way."""
+    stages.announce("Collecting results", total=len(fleet.sites))
+    local = record.path / "collected"
+    for site, folder in fleet.collect(OUTPUT_DIRECTORY, local).items():
+        record.replace_worker_log(site, (folder / "worker.jsonl").read_text())
+        (folder / "worker.jsonl").unlink()
+        folder.rmdir()
+        (local / site).rmdir()
+    local.rmdir()
+
+
+def _work(job: Job, fleet: Fleet, sampler: Sampler, record: RunRecord, stages: Stages) -> Reports:
+    """Start the workers and follow them to their end."""
+    stages.announce(f"Training {job.order.rounds} rounds", total=job.order.rounds)
+    reports = Reports(record)
+    processes = fleet.start(job.commands(), record.path / "workers", on_line=reports.take)
+
+    def check() -> None:
+        if (reason := job.wan.failure()) is not None:
+            record.event("failure", reason=reason)
+            raise RunError(reason)
+        _follow(job, reports, sampler, record, stages)
+
+    fleet.watch(processes, job.order.timeout_s, on_poll=check)
+    return reports
+
+
+def _follow(
+    job: Job, reports: Reports, sampler: Sampler, record: RunRecord, stages: Stages
+) -> None:
+    """Append the rounds that are settled and show how far the training is."""
+    rows = reports.snapshot()
+    if len(rows) < len(job.rank_order):
+        return
+    evidence = _evidence(job, rows, sampler, None)
+    settled = settled_rounds(evidence)
+    record.rounds(settled)
+    done = min(sum(row["event"] == "round" for row in site_rows) for site_rows in rows.values())
+    stages.advance(done, _note(settled))
+
+
+def _note(settled: Sequence[Mapping[str, Any]]) -> str:
+    if not settled:
+        return ""
+    last = settled[-1]
+    return f"held-out loss {last['held_out_loss']:.3f}, sync {last['sync_s']:.1f} s"
+
+
+def _evidence(job: Job, rows: Rows, sampler: Sampler, reach: Reachability | None) -> Evidence:
+    wan = job.wan
+    starts = [row for site in rows.values() for row in site if row["event"] == "start"]
+    message_bytes = int(starts[0]["message_bytes"]) if starts else 0
+    rate_mbps = min(wan.topology.access[code].rate_mbps for code in wan.topology.codes)
+    return Evidence(
+        sites=wan.topology.codes,
+        workers=rows,
+        links=sampler.series(),
+        message_bytes=message_bytes,
+        expected=expected_bytes(job.payload(message_bytes), wan.routes, wan.topology.mtu_bytes),
+        bound=ring_bound(job.hops, wan.routes, message_bytes, rate_mbps),
+        reach=reach,
+        cross_check=compare_witnesses(wan, job.ends) if reach is not None else (),
+    )
+
+
+@contextmanager
+def _sampling(job: Job, record: RunRecord) -> Iterator[Sampler]:
+    """Sample every link direction's counters into the record while the body runs."""
+
+    def drops() -> dict[Direction, int]:
+        counters = job.wan.links.counters()
+        return {way: sum(one.dropped.values()) for way, one in counters.items()}
+
+    with Sampler(partial(read_counters, job.ends), record.links_csv, link_drops=drops) as sampler:
+        yield sampler
+
+
+@contextmanager
+def _capturing(job: Job, record: RunRecord, stages: Stages) -> Iterator[None]:
+    """Capture every direction while the body runs, when the order asks for it."""
+    if not job.order.capture:
+        yield
+        return
+    capture = Capture(job.ends, record.capture_directory)
+    try:
+        yield
+    finally:
+        statistics = capture.stop()
+    dropped = sum(one.dropped for one in statistics.values())
+    record.event("capture", dropped=dropped, captured=sum(x.captured for x in statistics.values()))
+    matrices = read_matrices(capture.files, job.wan.fabric.site_of_island_ip)
+    stages.console.print(traffic_table(sent_matrix(matrices)))
+
+
+def _conclude(summary: Summary, record: RunRecord, stages: Stages) -> int:
+    record.rounds(summary["rounds"])
+    record.write_summary(summary)
+    stages.finish()
+    console = stages.console
+    console.print(round_table(summary))
+    console.print(link_table(summary))
+    console.print(f"Record: {record.path}")
+    for reason in summary["reasons"]:
+        console.print(f"INVALID: {reason}", style="red", markup=False)
+    return 0 if summary["valid"] else 1
