@@ -4,15 +4,15 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup doctor emulate clean test lint test-ryu distclean
+.PHONY: help setup doctor emulate clean test lint test-ryu docs distclean
 
 VENV := .venv/bin
 SETUP := bash scripts/setup.sh
 
 #@ TOPO=nine_city     emulate: a bundled topology, or the path of a file
-#@ ROUNDS=3           emulate: rounds of training
+#@ ROUNDS=6           emulate: synchronizations of the training
 #@ SCALE=0.01         emulate: emulated rate / real rate
-#@ SEED=0             emulate: seed of data order, parameters and faults
+#@ SEED=1             emulate: seed of data, model and links
 #@ CAPTURE=1          emulate: capture every link into the run record
 #@ RUN=<id>           clean: this run only
 #@ TESTS=tests/links  test: this part of the tests only
@@ -55,7 +55,11 @@ test: ## lint, the controller on ryu, then every test (those that need root: as 
 	@$(MAKE) --no-print-directory test-ryu
 	$(VENV)/pytest $(TESTS)
 
+docs: ## write anew the documents that are made from the code
+	@$(SETUP) --quiet
+	@bash scripts/docs.sh
+
 distclean: ## remove both virtual environments, caches and compiled files; keeps runs/
 	rm -rf .venv .venv-ryu build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -f testbed/links/linkd/linkd
+	rm -rf testbed/links/linkd/build

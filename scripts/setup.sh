@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly PACKAGE_LIST=packages.debian.txt
 readonly VENV=.venv
+readonly LINKD=testbed/links/linkd/build/linkd
 readonly STAMP=$VENV/.atoll-installed
 readonly POLICY=/usr/sbin/policy-rc.d
 readonly OLDEST_PYTHON=3.10 NEWEST_PYTHON=3.13
@@ -200,12 +201,17 @@ install_python_packages() {
 # --- linkd -----------------------------------------------------------------------------------
 
 build_linkd() {
-  local started
+  local started before
   started=$(now_ms)
-  [ -e testbed/links/build.py ] || return 0
-  run_logged "$VENV/bin/python" -m testbed.links.build ||
+  before=$(stat -c %Y%Z "$LINKD" 2>/dev/null || true)
+  # It compiles only what is older than its sources.
+  run_logged "$VENV/bin/python" -m testbed.links.linkd.build ||
     fail "linkd, the user-space link daemon, could not be compiled"
-  nothing_to_do "linkd" "compiled and current, $(seconds_since "$started")"
+  if [ "$before" = "$(stat -c %Y%Z "$LINKD")" ]; then
+    nothing_to_do linkd "compiled"
+  else
+    done_since linkd "$started" "compiled"
+  fi
 }
 
 main() {

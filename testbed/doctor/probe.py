@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from testbed.doctor.facts import Clock, CongestionControl, Facts, Privileges, Resources, Trial
+from testbed.links.linkd.build import PROGRAM
 
 PROBE_TIMEOUT_S = 5.0
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
@@ -277,8 +278,7 @@ def package_version(name: str) -> str | None:
 
 def linkd_binary() -> str | None:
     """Return the path of the compiled link daemon."""
-    binary = Path(__file__).resolve().parents[1] / "links" / "linkd"
-    return str(binary) if os.access(binary, os.X_OK) and binary.is_file() else None
+    return str(PROGRAM) if PROGRAM.is_file() and os.access(PROGRAM, os.X_OK) else None
 
 
 # --- how much, and how steady --------------------------------------------------------------------
