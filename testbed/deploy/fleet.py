@@ -40,6 +40,7 @@ _TIMED_OUT = (124, 137)  # what timeout(1) tells after SIGTERM and after SIGKILL
 _KILL_AFTER_S = 2
 _MARGIN_S = 10.0
 _POLL_S = 0.05
+_FOLLOW_LINKS = ("--dereference", "--hard-dereference")
 _SIGNAL_TIMEOUT_S = 5.0
 
 
@@ -270,7 +271,7 @@ class Fleet:
                 time.sleep(_POLL_S)
 
     def collect(self, remote: str, local: Path, timeout_s: float = 120.0) -> dict[str, Path]:
-        """Fetch a file or folder from every island into `local/SITE/`.
+        """Fetch a file or folder from every island into `local/SITE/`; links become what they mean.
 
         Returns:
             Where it is now, by site.
@@ -280,13 +281,15 @@ class Fleet:
         """
         source = PurePosixPath(remote)
         parked = f"/run/collect-{next(self._numbers)}.tar"
-        names = shlex.join(["-C", str(source.parent), "-cf", parked, "--", source.name])
+        options = shlex.join(
+            [*_FOLLOW_LINKS, "-C", str(source.parent), "-cf", parked, "--", source.name]
+        )
 
         with self._scratch() as folder:
 
             def call(site: str, connection: Any) -> Path:
                 # tar's exit code 1 says that a file grew while it was read: it still has a copy
-                _execute(connection, f"tar {names} || [ $? -eq 1 ]")
+                _execute(connection, f"tar {options} || [ $? -eq 1 ]")
                 archive = Path(folder) / f"{site}.tar"
                 connection.get(parked, str(archive))
                 _execute(connection, f"rm {parked}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.deploy.archive import pack, unpack
-from topologies.errors import UserError
+from topologies.errors import RunError, UserError
 
 
 def test_files_and_folders_come_back_under_their_own_names(tmp_path: Path) -> None:
@@ -37,12 +37,25 @@ def test_a_source_that_is_not_there_is_the_users_mistake(tmp_path: Path) -> None
         pack([tmp_path / "nowhere"], tmp_path / "a.tar")
 
 
-@pytest.mark.parametrize("name", ["../escaped", "a/../../escaped"])
+@pytest.mark.parametrize("name", ["../escaped", "a/../../escaped", "/tmp/escaped"])
 def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path, name: str) -> None:
     with tarfile.open(tmp_path / "evil.tar", "w") as tar:
         member = tarfile.TarInfo(name)
         member.size = 4
         tar.addfile(member, io.BytesIO(b"evil"))
-    with pytest.raises(tarfile.TarError):
+    with pytest.raises(RunError, match="leads out of its folder"):
         unpack(tmp_path / "evil.tar", tmp_path / "there")
     assert not (tmp_path / "escaped").exists()
+    assert not Path("/tmp/escaped").exists()
+
+
+def test_a_link_in_an_archive_leads_nowhere(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "evil.tar", "w") as tar:
+        link = tarfile.TarInfo("door")
+        link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
+        tar.addfile(link)
+        through = tarfile.TarInfo("door/escaped")
+        tar.addfile(through, io.BytesIO(b""))
+    unpack(tmp_path / "evil.tar", tmp_path / "there")
+    assert not (tmp_path / "escaped").exists()
+    assert (tmp_path / "there/door/escaped").exists()

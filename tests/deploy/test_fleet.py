@@ -172,7 +172,9 @@ def test_what_runs_too_long_is_told_and_ended_even_if_it_ignores_sigterm(
 
 
 def test_results_are_collected_into_a_folder_per_site(fleet: Fleet, tmp_path: Path) -> None:
-    fleet.run("mkdir -p /tmp/out/deep; echo $ATOLL_SITE > /tmp/out/deep/name.txt")
+    fleet.run(
+        "mkdir -p /tmp/out/deep; cd /tmp/out; echo $ATOLL_SITE > deep/name.txt; ln -s deep latest"
+    )
     there = fleet.collect("/tmp/out", tmp_path / "got")
     assert there["NYC"] == tmp_path / "got/NYC/out"
     assert {site: (path / "deep/name.txt").read_text() for site, path in there.items()} == {
@@ -180,6 +182,7 @@ def test_results_are_collected_into_a_folder_per_site(fleet: Fleet, tmp_path: Pa
         "LON": "LON\n",
         "NYC": "NYC\n",
     }
+    assert (there["LON"] / "latest/name.txt").read_text() == "LON\n"
 
 
 def test_what_one_island_lacks_does_not_cost_the_others_results(

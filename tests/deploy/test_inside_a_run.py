@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 from testbed.deploy.process_table import read_facts
 from testbed.isolation import isolated
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
 RUN = """
 import importlib.util, os, sys, time

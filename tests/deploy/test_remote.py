@@ -85,6 +85,7 @@ def test_an_unknown_site_is_told_with_those_there_are(
 
 
 @pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_a_run_that_has_ended_is_told(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
