@@ -81,8 +81,8 @@ class DirectionCounters:
         dropped: frames dropped by cause, keys from `DROP_CAUSES`: `queue` full, `loss` by the
             model, `socket` buffer overflow, `oversize` for the other end, no `memory`, `transmit`
             refused by the interface. Only `queue` and `loss` are asked for.
-        duplicated: frames sent a second time.
-        corrupted: frames with a bit flipped.
+        duplicated: frames sent a second time; None where the back-end cannot know.
+        corrupted: frames with a bit flipped; None likewise.
         lateness: of releases; None where the back-end cannot know.
     """
 
@@ -92,8 +92,8 @@ class DirectionCounters:
     bytes_out: int = 0
     queued_frames: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
-    duplicated: int = 0
-    corrupted: int = 0
+    duplicated: int | None = 0
+    corrupted: int | None = 0
     lateness: Lateness | None = None
 
     @property

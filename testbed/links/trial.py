@@ -47,10 +47,8 @@ class Trial:
         mtu = str(mtu_bytes)
         for side, (host, end) in enumerate(zip(self.hosts[pair], ends, strict=True)):
             with self.middle.entered():
-                run(
-                    ["ip", "link", "add", end, "mtu", mtu, "up", "type", "veth"]
-                    + ["peer", "name", "wan0", "mtu", mtu, "netns", host.path]
-                )
+                near = f"{end} mtu {mtu} up type veth"
+                run(f"ip link add {near} peer name wan0 mtu {mtu} netns {host.path}".split())
             with host.entered():
                 run(["ip", "address", "add", f"{self.address(pair, side)}/24", "dev", "wan0"])
                 run(["ip", "link", "set", "wan0", "up"])

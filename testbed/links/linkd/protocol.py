@@ -8,13 +8,15 @@ what changes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 
 from testbed.links.backend import DROP_CAUSES, DirectionCounters, Lateness
 from testbed.links.spec import GilbertElliott, LinkSpec
 
 BILLIONTHS_PER_PERCENT = 10_000_000
 NS_PER_MS = 1_000_000
+PLAIN_COUNTERS = (
+    "frames_in", "bytes_in", "frames_out", "bytes_out", "queued_frames", "duplicated", "corrupted"
+)  # fmt: skip
 NO_BURST_LOSS = {"ge_enter": 0, "ge_leave": 0, "ge_bad": 0, "ge_good": 0}
 
 
@@ -74,7 +76,7 @@ def parse_counters(line: str) -> tuple[int, bool, DirectionCounters]:
 
 
 def _counters(values: Mapping[str, str]) -> DirectionCounters:
-    plain = {f.name: int(values[f.name]) for f in fields(DirectionCounters) if f.type == "int"}
+    plain = {name: int(values[name]) for name in PLAIN_COUNTERS}
     return DirectionCounters(
         **plain,
         dropped={cause: int(values[f"drop_{cause}"]) for cause in DROP_CAUSES},
