@@ -17,6 +17,7 @@ the time to put a frame on the wire, which for a probe of 98 bytes is 8 us a hop
 from __future__ import annotations
 
 import re
+import shutil
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -30,8 +31,6 @@ Pair = tuple[str, str]
 
 # All islands together: more would load the switches and delay the very probes that measure them.
 MAX_PROBES_PER_SECOND = 1000
-FPING_EXIT_ALL_REACHED = 0
-FPING_EXIT_SOME_UNREACHED = 1
 
 
 @dataclass(frozen=True)
@@ -216,25 +215,24 @@ def probe_island(
         probing: how.
 
     Raises:
-        MachineError: there is no fping.
-        RunError: fping could not send, or did not end in time.
+        MachineError: there is no fping, or no command to enter the namespace.
+        RunError: fping did not probe all targets, or did not end in time.
     """
+    # Asked for here, because a prefix that does not find it fails as if nobody had answered.
+    if shutil.which("fping") is None:
+        raise MachineError("fping is missing: apt-get install fping")
+    limit_s = 10 + 2 * probing.longest_s(len(targets))
     command = [*prefix, *fping_command(targets, probing)]
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=10 + 2 * probing.longest_s(len(targets)),
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     except FileNotFoundError as error:
-        raise MachineError(f"{error.filename} is missing: apt-get install fping") from None
-    except subprocess.TimeoutExpired as error:
-        raise RunError(f"fping did not end within {error.timeout:.0f} s") from None
-    if done.returncode not in (FPING_EXIT_ALL_REACHED, FPING_EXIT_SOME_UNREACHED):
+        raise MachineError(f"{error.filename} is missing") from None
+    except subprocess.TimeoutExpired:
+        raise RunError(f"fping did not end within {limit_s:.0f} s") from None
+    times = parse_fping(done.stderr)
+    if not times.keys() >= set(targets):
         raise RunError(f"fping failed with {done.returncode}: {_last_line(done.stderr)}")
-    return parse_fping(done.stderr)
+    return times
 
 
 def _last_line(text: str) -> str:
