@@ -12,7 +12,7 @@ import itertools
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -187,7 +187,9 @@ class Fleet:
                 raise UnexpectedExit(done)
             return CommandResult(done.exited, done.stdout, done.stderr)
 
-        return self._each("run", sites or self.sites, call, timeout_s + _MARGIN_S)
+        wanted = self.sites if sites is None else tuple(sites)
+        self._require(wanted)
+        return self._each("run", wanted, call, timeout_s + _MARGIN_S)
 
     def start(
         self,
@@ -318,7 +320,7 @@ class Fleet:
     def _scratch(self) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix="transfer-", dir=self._run_directory)
 
-    def _require(self, sites: Mapping[str, object]) -> None:
+    def _require(self, sites: Iterable[str]) -> None:
         unknown = sorted(set(sites) - set(self.sites))
         if unknown:
             raise UserError(f"no island {unknown[0]!r}; the islands are {', '.join(self.sites)}")

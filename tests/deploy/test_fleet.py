@@ -82,6 +82,13 @@ def test_output_and_exit_code_come_back_per_island(fleet: Fleet) -> None:
     assert (done["NYC"].stdout, done["NYC"].stderr) == ("out NYC\n", "err\n")
 
 
+def test_a_command_can_go_to_some_islands_only(fleet: Fleet) -> None:
+    assert list(fleet.run("true", sites=["LON"])) == ["LON"]
+    assert fleet.run("true", sites=[]) == {}
+    with pytest.raises(UserError, match="no island 'ROM'"):
+        fleet.run("true", sites=["ROM"])
+
+
 def test_failures_are_raised_once_and_keep_what_succeeded(fleet: Fleet) -> None:
     command = "test $ATOLL_SITE = AMS && { echo no such shard >&2; exit 4; }; echo fine"
     with pytest.raises(HostFailures) as failed:
