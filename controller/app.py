@@ -18,13 +18,14 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from controller import arp, messages
 from controller.diff import Phase
 from controller.events import LOG, EventLog
 from controller.fabric import ACCESS_PORT, Fabric
+from controller.intents import MulticastTree
 from controller.replies import Gathering
 from controller.session import Status, SwitchSession
 from controller.shim import (
@@ -84,13 +85,19 @@ class FabricController(Application):  # type: ignore[misc]
 
     OFP_VERSIONS = (ofproto.OFP_VERSION,)
 
-    def __init__(self, *args: Any, topology: Topology, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        topology: Topology,
+        trees: tuple[MulticastTree, ...] = (),
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.fabric = Fabric.of(topology)
         self.events_log = EventLog()
         self.lock = threading.Lock()
         self.switches = {code: Switch() for code in self.fabric.codes}
-        self.view = NetworkView(topology)
+        self.view = NetworkView(topology, trees=trees)
         self.plan = plan(self.fabric, self.view)
         self.strangers: dict[str, str] = {}
         self._transport = Transport()
@@ -106,6 +113,19 @@ class FabricController(Application):  # type: ignore[misc]
         """Begin to handle events and to reconcile; called by the library."""
         super().start()
         self.threads.append(hub.spawn(self._reconcile_forever))
+
+    def want_trees(self, trees: tuple[MulticastTree, ...]) -> None:
+        """Install these multicast trees in place of the present ones.
+
+        Raises:
+            UserError: the trees contradict one another or name what the topology lacks.
+        """
+        with self.lock:
+            view = replace(self.view, trees=trees)
+        plan(self.fabric, view)
+        with self.lock:
+            self.view = replace(self.view, trees=trees)
+        self._changed.set()
 
     @property
     def ready(self) -> bool:

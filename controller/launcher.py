@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, NoReturn
 from controller import alias, shim
 from controller.app import FabricController
 from controller.fabric import NORTHBOUND_PORT, OPENFLOW_PORT
+from controller.intents import MulticastTree
 from controller.northbound import listening_socket, serve
 from controller.readout import Readout
 from topologies.errors import AtollError, RunError, UserError
@@ -52,8 +53,16 @@ class Address(NamedTuple):
         return cls(host, number)
 
 
-def serve_topology(topology: Topology, openflow: Address, http: Address) -> NoReturn:
+def serve_topology(
+    topology: Topology, openflow: Address, http: Address, trees: tuple[MulticastTree, ...] = ()
+) -> NoReturn:
     """Run the controller of a topology until a signal ends the process.
+
+    Args:
+        topology: the network that the switches are to make up.
+        openflow: where to listen for switches.
+        http: where the northbound interface listens.
+        trees: multicast trees to install from the start.
 
     Raises:
         MachineError: an address is not there or in use.
@@ -61,7 +70,7 @@ def serve_topology(topology: Topology, openflow: Address, http: Address) -> NoRe
     """
     _prepare(openflow)
     manager = shim.AppManager.get_instance()
-    controller = manager.instantiate(FabricController, topology=topology)
+    controller = manager.instantiate(FabricController, topology=topology, trees=trees)
     serve(Readout(controller), *http)
     LOG.info("topology %s, OpenFlow on %s:%d, HTTP on %s:%d", topology.name, *openflow, *http)
     _run(manager, [shim.OFP_HANDLER])

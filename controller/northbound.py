@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import socket
 import threading
 
@@ -110,7 +111,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port))
     except OSError as error:
-        raise MachineError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        reason = os.strerror(error.errno) if error.errno else error
+        raise MachineError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
 def serve(readout: Readout, host: str, port: int) -> BaseWSGIServer:
