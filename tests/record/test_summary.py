@@ -1,0 +1,239 @@
+"""What came of a run, from records small enough to add up by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import testbed.record
+from testbed.measure.crosscheck import CrossCheckRow
+from testbed.measure.predict import ExpectedBytes, TimeBound
+from testbed.measure.reach import compare
+from testbed.measure.series import Counts, Series
+from testbed.record.files import finite
+from testbed.record.summary import Evidence, finished_rounds, settled_rounds, summarize
+from topologies.model import Direction
+
+SCHEMA = json.loads(
+    (Path(testbed.record.__file__).parent / "schemas" / "summary.schema.json").read_text()
+)
+UP, WAN = Direction.parse("NYC.island>NYC"), Direction.parse("NYC>LON")
+MESSAGE_BYTES = 8_948_000  # a thousand full segments at MTU 9000
+WIRE_BYTES = 9_014_000  # with their headers of 66 bytes each
+
+
+def _round(number: int, start: float, sync: float, **fields: Any) -> dict[str, Any]:
+    times = {
+        "local_start": start,
+        "local_end": start + 4,
+        "sync_start": start + 4,
+        "sync_end": start + 4 + sync,
+    }
+    losses = {"train_loss": 2.0, "held_out_loss": 2.5, "consensus_distance": 0.5}
+    return {"event": "round", "round": number, **times, **losses, **fields}
+
+
+def _end(sha256: str = "ab12", **fields: Any) -> dict[str, Any]:
+    return {"event": "end", "parameters_sha256": sha256, "peak_rss_bytes": 1000, **fields}
+
+
+WORKERS = {
+    "LON": [_round(0, 100, 1.0, train_loss=3.0), _round(1, 106, 2.0), _end()],
+    "NYC": [_round(0, 100, 1.5, train_loss=4.0), _round(1, 106, 1.0), _end()],
+}
+
+
+def _series(rounds: int, wire_bytes: int, packets: int, drops: int = 0) -> Series:
+    """Counters that stand still but for one second from 104 and one from 110."""
+    series = Series()
+    series.append(100.0, Counts(0, 0, 0))
+    for number in range(rounds):
+        for time_s, count in ((104.0 + 6 * number, number), (105.0 + 6 * number, number + 1)):
+            series.append(time_s, Counts(count * wire_bytes, count * packets, drops))
+    return series
+
+
+@pytest.fixture()
+def evidence() -> Evidence:
+    expected = ExpectedBytes(MESSAGE_BYTES, 66_000)
+    return Evidence(
+        sites=("LON", "NYC"),
+        workers=WORKERS,
+        links={way: _series(2, WIRE_BYTES, 1000) for way in (UP, WAN)},
+        message_bytes=MESSAGE_BYTES,
+        expected={UP: expected, WAN: expected},
+        bound=TimeBound(0.8, 0.2, "by hand"),
+    )
+
+
+def test_a_run_where_everything_adds_up_is_valid(evidence: Evidence) -> None:
+    summary = summarize(evidence)
+    assert (summary["valid"], summary["reasons"]) == (True, [])
+    assert summary["parameters_sha256"] == "ab12"
+    assert summary["peak_memory_bytes"] == {"LON": 1000, "NYC": 1000}
+
+
+def test_a_summary_is_what_its_published_schema_says(evidence: Evidence) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    reach = compare({("LON", "NYC"): (9.0, 92.0)}, {("LON", "NYC"): 91.2, ("NYC", "LON"): 91.2})
+    row = CrossCheckRow("NYC>LON", "in", 10, 10, None, 0, 4096)
+    full = replace(evidence, reach=reach, cross_check=(row,), target_loss=2.0)
+    for one in (evidence, full, replace(evidence, workers={}, links={})):
+        jsonschema.validate(json.loads(json.dumps(finite(summarize(one)))), SCHEMA)
+
+
+def test_rounds_have_seconds_bound_and_ratio(evidence: Evidence) -> None:
+    first, second = finished_rounds(evidence)
+    assert (first["sync_s"], second["sync_s"]) == (1.5, 2.0)
+    assert (first["bound_s"], first["ratio"]) == (1.0, 1.5)
+    assert (first["local_s"], first["wait_s"], first["round_s"]) == (4.0, 0.0, 5.5)
+
+
+def test_the_collective_is_judged_by_its_median(evidence: Evidence) -> None:
+    collective = summarize(evidence)["collective"]
+    assert (collective["median_s"], collective["ratio"]) == (1.75, 1.75)
+    assert (collective["bound_transfer_s"], collective["bound_latency_s"]) == (0.8, 0.2)
+
+
+def test_each_round_has_its_own_bytes(evidence: Evidence) -> None:
+    assert [row["link_bytes"] for row in finished_rounds(evidence)] == [
+        {"NYC.island>NYC": WIRE_BYTES, "NYC>LON": WIRE_BYTES}
+    ] * 2
+
+
+def test_the_last_round_is_not_settled_while_the_run_goes_on(evidence: Evidence) -> None:
+    assert [row["round"] for row in settled_rounds(evidence)] == [0]
+
+
+def test_bytes_of_a_link_are_set_against_the_prediction(evidence: Evidence) -> None:
+    assert summarize(evidence)["link_bytes"]["NYC>LON"] == {
+        "measured_bytes": 2 * WIRE_BYTES,
+        "measured_packets": 2000,
+        "measured_payload_bytes": 2 * MESSAGE_BYTES,
+        "predicted_bytes": 2 * WIRE_BYTES,
+        "predicted_payload_bytes": 2 * MESSAGE_BYTES,
+        "ratio": 1.0,
+        "wire_ratio": 1.0,
+        "drops": 0,
+    }
+
+
+def test_traversals_count_messages_on_wan_links_only(evidence: Evidence) -> None:
+    assert summarize(evidence)["traversals"] == {"measured": 1.0, "predicted": 1.0}
+
+
+def test_losses_are_means_over_the_islands(evidence: Evidence) -> None:
+    summary = summarize(evidence)
+    assert summary["training_loss"] == {"first": 3.5, "last": 2.0}
+    assert summary["consensus_distance"] == {"first": 0.5, "last": 0.5}
+
+
+def test_held_out_losses_weigh_by_the_windows_evaluated(evidence: Evidence) -> None:
+    workers = {
+        "LON": [_round(0, 100, 1, held_out_loss=2.0, held_out_windows=3), _end()],
+        "NYC": [_round(0, 100, 1, held_out_loss=4.0, held_out_windows=1), _end()],
+    }
+    (row,) = finished_rounds(replace(evidence, workers=workers))
+    assert row["held_out_loss"] == 2.5
+
+
+def test_an_island_that_evaluates_nothing_does_not_count(evidence: Evidence) -> None:
+    workers = {
+        "LON": [_round(0, 100, 1, held_out_loss=2.0, held_out_windows=3), _end()],
+        "NYC": [_round(0, 100, 1, held_out_loss=None, held_out_windows=0), _end()],
+    }
+    (row,) = finished_rounds(replace(evidence, workers=workers))
+    assert row["held_out_loss"] == 2.0
+
+
+def test_a_loss_that_diverged_is_none(evidence: Evidence) -> None:
+    workers = {"LON": [_round(0, 100, 1, train_loss=math.nan)], "NYC": [_round(0, 100, 1)]}
+    (row,) = finished_rounds(replace(evidence, workers=workers))
+    assert row["train_loss"] is None
+
+
+def test_the_time_to_a_target_runs_from_the_first_step_to_the_end_of_the_round(
+    evidence: Evidence,
+) -> None:
+    workers = {
+        site: [rows[0], {**rows[1], "held_out_loss": 1.9}, rows[2]]
+        for site, rows in WORKERS.items()
+    }
+    summary = summarize(replace(evidence, workers=workers, target_loss=2.0))
+    assert summary["time_to_target"] == {"target_loss": 2.0, "seconds": 12.0}
+    missed = summarize(replace(evidence, workers=workers, target_loss=1.0))
+    assert missed["time_to_target"] == {"target_loss": 1.0, "seconds": None}
+
+
+def _reasons(evidence: Evidence) -> list[str]:
+    summary = summarize(evidence)
+    assert summary["valid"] is not bool(summary["reasons"])
+    return list(summary["reasons"])
+
+
+def test_different_parameters_make_a_run_invalid_and_tell_who(evidence: Evidence) -> None:
+    workers = {"LON": [*WORKERS["LON"][:2], _end("cd34")], "NYC": WORKERS["NYC"]}
+    assert _reasons(replace(evidence, workers=workers)) == [
+        "final parameters differ between islands: NYC | LON"
+    ]
+
+
+def test_a_worker_that_did_not_end_makes_a_run_invalid(evidence: Evidence) -> None:
+    workers = {"LON": WORKERS["LON"][:2], "NYC": WORKERS["NYC"]}
+    assert _reasons(replace(evidence, workers=workers)) == ["workers did not end: LON"]
+
+
+def test_a_worker_without_a_hash_makes_a_run_invalid(evidence: Evidence) -> None:
+    workers = {"LON": [*WORKERS["LON"][:2], {"event": "end"}], "NYC": WORKERS["NYC"]}
+    assert _reasons(replace(evidence, workers=workers)) == [
+        "workers gave no hash of their parameters: LON"
+    ]
+
+
+def test_a_run_without_a_whole_round_is_invalid(evidence: Evidence) -> None:
+    workers = {"LON": [_end()], "NYC": [_end()]}
+    assert "no round was finished by every island" in _reasons(replace(evidence, workers=workers))
+
+
+def test_bytes_off_the_prediction_make_a_run_invalid_with_the_figures(evidence: Evidence) -> None:
+    links = {UP: evidence.links[UP], WAN: _series(2, 2 * WIRE_BYTES, 2000, drops=7)}
+    assert _reasons(replace(evidence, links=links)) == [
+        f"NYC>LON carried {4 * MESSAGE_BYTES} bytes of payload, predicted {2 * MESSAGE_BYTES}; "
+        "7 frames were dropped there"
+    ]
+
+
+def test_a_silent_link_makes_a_run_invalid(evidence: Evidence) -> None:
+    links = {UP: evidence.links[UP], WAN: _series(2, 0, 0)}
+    assert _reasons(replace(evidence, links=links))[0].startswith("NYC>LON carried 0 bytes")
+
+
+def test_two_percent_of_retransmissions_are_within_the_tolerance(evidence: Evidence) -> None:
+    links = {UP: evidence.links[UP], WAN: _series(2, WIRE_BYTES * 102 // 100, 1020)}
+    assert _reasons(replace(evidence, links=links)) == []
+
+
+def test_a_direction_that_nobody_counted_makes_a_run_invalid(evidence: Evidence) -> None:
+    assert _reasons(replace(evidence, links={UP: evidence.links[UP]})) == ["no counters of NYC>LON"]
+
+
+def test_witnesses_that_disagree_make_a_run_invalid(evidence: Evidence) -> None:
+    row = CrossCheckRow("NYC>LON", "in", 10_000, 20_000, None, 10_000, 4096)
+    assert _reasons(replace(evidence, cross_check=(row,))) == [
+        "NYC>LON in: counters differ by 10000 bytes, 4096 are explained"
+    ]
+
+
+def test_pairs_that_were_not_reached_make_a_run_invalid(evidence: Evidence) -> None:
+    reach = compare({}, {("LON", "NYC"): 91.2})
+    assert _reasons(replace(evidence, reach=reach)) == ["pairs not reached: LON>NYC"]
+
+
+def test_further_reasons_make_a_run_invalid(evidence: Evidence) -> None:
+    assert _reasons(replace(evidence, further_reasons=("cores were busy",))) == ["cores were busy"]
