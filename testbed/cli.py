@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from controller.fabric import CONTROLLER_IP, NORTHBOUND_PORT
 from testbed.deploy.remote import RunAccess
 from testbed.launch import RunChoices, launch
 from testbed.ownership import the_running
+from testbed.progress import make_console
 from topologies.errors import AtollError, RunError
 from topologies.files import available, load
 from topologies.model import Topology
@@ -64,7 +64,7 @@ def doctor(as_json: Json = False) -> None:
     if as_json:
         print(json.dumps(report.to_json(), indent=1))
     else:
-        print_report(report, Console())
+        print_report(report, make_console())
     raise typer.Exit(0 if report.can_emulate else 1)
 
 
@@ -95,7 +95,7 @@ def emulate(
         "capture": capture,
         "timeout_s": timeout_s,
     }
-    raise typer.Exit(launch(choices, more, Console()))
+    raise typer.Exit(launch(choices, more, make_console()))
 
 
 @app.command()
@@ -117,7 +117,7 @@ def up(
         "up", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
     )
     more = {"controller_file": str(controller.resolve()) if controller else None}
-    raise typer.Exit(launch(choices, more, Console()))
+    raise typer.Exit(launch(choices, more, make_console()))
 
 
 @app.command(name="exec", context_settings={"ignore_unknown_options": True})
@@ -152,7 +152,7 @@ def ps(as_json: Json = False) -> None:
     table = Table("run", "site", "kind", "pid", "CPU %", "MB", "command")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    Console().print(table if rows else "No emulation is running.")
+    make_console().print(table if rows else "No emulation is running.")
 
 
 @app.command()
@@ -189,7 +189,7 @@ def list_topologies(as_json: Json = False) -> None:
     table = Table("name", "sites", "links", "source", "licence")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    Console().print(table)
+    make_console().print(table)
 
 
 def _topology_row(topology: Topology) -> dict[str, Any]:
@@ -257,7 +257,7 @@ def list_recorded(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     table = Table("run", "state", "topology", "started", "valid")
     for entry in entries:
         table.add_row(*(str(value) for value in asdict(entry).values()))
-    Console().print(table if entries else f"No run is recorded in {runs}.")
+    make_console().print(table if entries else f"No run is recorded in {runs}.")
 
 
 def main() -> None:

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from rich.console import Console
-
 from testbed.order import Order
 from testbed.ownership import RuntimeDirectory
+from testbed.progress import make_console
 from testbed.run import carry_out
 from topologies.errors import AtollError
 
@@ -33,7 +32,7 @@ def main(directory: Path) -> int:
     for request in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(request, _end_in_order)
     runtime = RuntimeDirectory(directory.name, directory.parent)
-    console = Console()
+    console = make_console()
     try:
         return carry_out(Order.read(directory), runtime, console)
     except AtollError as error:

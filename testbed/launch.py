@@ -62,10 +62,14 @@ def checked_scale(rate_scale: float | None, topology: Topology) -> float:
     return rate_scale
 
 
-def _one_of(option: str, value: str | None, allowed: tuple[str, ...], default: str) -> str:
+def _one_of(option: str, value: str | None, allowed: tuple[str, ...], found: str | None) -> str:
+    """Return the user's choice, or what the doctor found where the user left it open."""
     if value is not None and value not in allowed:
         raise UserError(f"{option}: {value!r} is none of {', '.join(allowed)}")
-    return value or default
+    chosen = value or found
+    if chosen is None:
+        raise MachineError(f"{option}: nothing that works was found here; see `atoll doctor`")
+    return chosen
 
 
 def make_order(choices: RunChoices, more: Mapping[str, Any], report: Report) -> Order:

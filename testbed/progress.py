@@ -17,6 +17,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+PLAIN_WIDTH = 110
+
+
+def make_console() -> Console:
+    """Return a console that is wide enough for the tables where no terminal says otherwise."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PLAIN_WIDTH)
+
 
 class Stages:
     """Announces stages one after the other and says of each how long it took.

@@ -25,14 +25,14 @@ from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
 from testbed.measure.capture import Capture, read_matrices, sent_matrix
 from testbed.measure.counters import WireEnds, read_counters, wire_ends
-from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops
+from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops, ring_share
 from testbed.measure.reach import Reachability
 from testbed.measure.sampler import Sampler
 from testbed.measure.witnesses import compare_witnesses
 from testbed.order import Order
 from testbed.progress import Stages
 from testbed.record.summary import Evidence, Summary, settled_rounds, summarize
-from testbed.record.tables import link_table, round_table, traffic_table
+from testbed.record.tables import link_table, number, round_table, traffic_table
 from testbed.record.writer import RunRecord
 from topologies.errors import RunError
 from topologies.model import Direction
@@ -155,7 +155,7 @@ def train(
             time.sleep(SETTLE_S)
         collect(fleet, record, stages)
     evidence = _evidence(job, reports.snapshot(), sampler, reach)
-    return _conclude(summarize(evidence), record, stages)
+    return _conclude(job, summarize(evidence), record, stages)
 
 
 def _progress(stages: Stages) -> Callable[[str, str, int, int], None]:
@@ -268,14 +268,32 @@ def _capturing(job: Job, record: RunRecord, stages: Stages) -> Iterator[None]:
     stages.console.print(traffic_table(sent_matrix(matrices)))
 
 
-def _conclude(summary: Summary, record: RunRecord, stages: Stages) -> int:
+def closing_lines(job: Job, summary: Summary, record: RunRecord) -> list[str]:
+    """Return what a run came to, in a few lines."""
+    message_bytes, members = summary["message_bytes"], len(job.rank_order)
+    hop_bytes = ring_share(members) * message_bytes
+    loss = summary["held_out_loss"]
+    peak_bytes = max(summary["peak_memory_bytes"].values(), default=0)
+    ring = ">".join([hop[0] for hop in job.hops])
+    return [
+        f"Ring {ring}: each hop carries 2(N-1)/N x M = {hop_bytes / 1e6:.3f} MB of payload a "
+        f"round (N = {members}, M = {message_bytes / 1e6:.3f} MB).",
+        f"Held-out loss {number(loss['first'], 3)} after the first round, "
+        f"{number(loss['last'], 3)} after the last; a worker took at most "
+        f"{peak_bytes / 2**20:.0f} MiB. Bring-up {job.wan.bring_up_s:.1f} s.",
+        f"Record: {record.path}",
+    ]
+
+
+def _conclude(job: Job, summary: Summary, record: RunRecord, stages: Stages) -> int:
     record.rounds(summary["rounds"])
     record.write_summary(summary)
     stages.finish()
     console = stages.console
     console.print(round_table(summary))
     console.print(link_table(summary))
-    console.print(f"Record: {record.path}")
+    for line in closing_lines(job, summary, record):
+        console.print(line, highlight=False, markup=False)
     for reason in summary["reasons"]:
         console.print(f"INVALID: {reason}", style="red", markup=False)
     return 0 if summary["valid"] else 1

@@ -100,7 +100,8 @@ class Network:
 
     def switch(self, site: str) -> OpenVSwitch:
         """Return the Mininet node of a site's switch."""
-        return self._net[site]
+        switch: OpenVSwitch = self._net[site]
+        return switch
 
     def switches(self) -> tuple[OpenVSwitch, ...]:
         """Return every switch in order of the sites."""
