@@ -8,16 +8,23 @@ The events are `start`, `round` (one a round), and `end` or `error`. Times come 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from workloads.errors import UsageError
 
 WORKER_FILE = "worker.jsonl"
+
+
+def write_line(stream: TextIO, text: str) -> None:
+    """Write a line in one piece, so that workers who share a terminal do not mix theirs."""
+    stream.write(text + "\n")
+    stream.flush()
 
 
 class WorkerRecord:
@@ -34,9 +41,9 @@ class WorkerRecord:
         """Write an event as one line and flush it."""
         line = json.dumps({"event": event, **fields})
         if self._file is not None:
-            print(line, file=self._file, flush=True)
+            write_line(self._file, line)
         if self._echo:
-            print(line, flush=True)
+            write_line(sys.stdout, line)
 
     def __enter__(self) -> WorkerRecord:
         return self
@@ -117,7 +124,7 @@ def _mean_of_round(rows: Sequence[Mapping[str, Any]]) -> RoundMeans:
     )
 
 
-def _create(directory: Path) -> Any:
+def _create(directory: Path) -> TextIO:
     """Open a new file for the record; one that is there belongs to another worker or run."""
     path = directory / WORKER_FILE
     try:

@@ -39,7 +39,8 @@ def main() -> None:
     try:
         take_part(sys.argv[1:], os.environ)
     except WorkloadError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.flush()
         sys.stdout.flush()
         # Threads of gloo may still wait for the peer that was lost: no orderly exit joins them.
         os._exit(error.exit_code)

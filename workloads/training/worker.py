@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from workloads.training.optimizer import (
     PlainMean,
 )
 from workloads.training.parameters import FlatParameters
-from workloads.training.records import Stopwatch, WorkerRecord
+from workloads.training.records import Stopwatch, WorkerRecord, write_line
 from workloads.training.settings import Settings
 from workloads.training.sync import GradientEveryStep, Learner, LocalSteps, Synchronization
 
@@ -111,9 +112,8 @@ def _take_part(
             fields = worker.run_round(number, collective)
             record.append("round", **fields)
             if settings.progress and not settings.events:
-                print(
-                    progress_line(roster.name(endpoint.rank), settings.rounds, fields), flush=True
-                )
+                name = roster.name(endpoint.rank)
+                write_line(sys.stdout, progress_line(name, settings.rounds, fields))
     except CollectiveError:
         raise
     except Exception as error:
