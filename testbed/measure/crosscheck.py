@@ -7,8 +7,12 @@ link back-end itself. They are compared at both ends of the link, because bytes 
 not leave are either in flight or dropped.
 
 The interfaces are the reference: they see both ends of every direction, islands included, where no
-switch counts what an island sends. Differences are allowed for what crossed the wire between two
-readings, and for headers where a segment is counted whole by one and in parts by the other.
+switch counts what an island sends. A difference is allowed for what may have crossed the wire
+between two readings.
+
+Where islands hand down segments whole (segmentation offload), an interface counts a segment as one
+frame with one header; a link back-end may count the frames it becomes on a real wire, each with a
+header of its own. So headers of frames that a witness counts beyond the interface are taken off.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from testbed.measure.counters import DirectionCounters
+from testbed.measure.predict import FRAME_HEADER_BYTES
 from topologies.model import Direction, DirectionSpec
 
 # Neighbour discovery and link discovery may still send a frame or two between two readings.
@@ -76,7 +81,7 @@ class CrossCheckRow:
         controller_bytes: by the switch port there; None where no switch counts.
         backend_bytes: by the link back-end; None where it does not count.
         difference_bytes: the witness furthest from the reference, minus the reference.
-        allowed_bytes: the greatest difference that timing and headers explain.
+        allowed_bytes: the greatest difference that timing explains.
     """
 
     direction: str
@@ -128,10 +133,7 @@ def counts_of_ports(ports: PortStatistics) -> dict[End, Count]:
 
 
 def allowances(
-    interfaces: Mapping[End, Count],
-    specs: Mapping[Direction, DirectionSpec],
-    skew_s: float,
-    header_share: float = 0.0,
+    interfaces: Mapping[End, Count], specs: Mapping[Direction, DirectionSpec], skew_s: float
 ) -> dict[End, int]:
     """Return the difference in bytes that is explained between two readings of each end.
 
@@ -139,16 +141,9 @@ def allowances(
         interfaces: the reference.
         specs: of each direction; its rate bounds what passes between the readings.
         skew_s: time between the readings.
-        header_share: headers of a segment / its bytes, where a witness may count segments whole.
     """
-    return {
-        end: round(
-            STRAY_BYTES
-            + specs[end.direction].rate_mbps * 1e6 / 8 * skew_s
-            + header_share * count.bytes
-        )
-        for end, count in interfaces.items()
-    }
+    passed = {way: spec.rate_mbps * 1e6 / 8 * skew_s for way, spec in specs.items()}
+    return {end: round(STRAY_BYTES + passed[end.direction]) for end in interfaces}
 
 
 def cross_check(
@@ -172,7 +167,7 @@ def cross_check(
 def _row(
     end: End, reference: Count, controller: Count | None, backend: Count | None, allowed: int
 ) -> CrossCheckRow:
-    witnesses = [x.bytes - reference.bytes for x in (controller, backend) if x is not None]
+    witnesses = [_difference(x, reference) for x in (controller, backend) if x is not None]
     return CrossCheckRow(
         direction=str(end.direction),
         end="in" if end.entry else "out",
@@ -182,6 +177,12 @@ def _row(
         difference_bytes=max(witnesses, key=abs, default=0),
         allowed_bytes=allowed,
     )
+
+
+def _difference(witness: Count, reference: Count) -> int:
+    """Return how many bytes a witness has more, without the headers of frames it counts apart."""
+    frames_apart = max(0, witness.packets - reference.packets)
+    return witness.bytes - reference.bytes - frames_apart * FRAME_HEADER_BYTES
 
 
 def disagreements(rows: Iterable[CrossCheckRow]) -> list[str]:

@@ -19,6 +19,7 @@ from testbed.measure.capture import (
     CaptureStatistics,
     FlowTotal,
     Frame,
+    TrafficMatrix,
     capture_name,
     dissect,
     parse_statistics,
@@ -97,7 +98,7 @@ def test_a_matrix_sums_bytes_and_frames_by_island() -> None:
 
 def test_what_islands_sent_is_counted_once_where_it_left() -> None:
     flow, back = FlowTotal(100, 1), FlowTotal(66, 1)
-    matrices = {
+    matrices: dict[Direction, TrafficMatrix] = {
         UP: {("NYC", "LON"): flow, None: FlowTotal(42, 1)},
         DOWN: {("LON", "NYC"): back},
         NYC_LON: {("NYC", "LON"): flow},

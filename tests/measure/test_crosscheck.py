@@ -78,7 +78,17 @@ def test_a_witness_that_does_not_count_an_end_is_left_out() -> None:
 
 
 def test_the_rate_bounds_what_passes_between_two_readings() -> None:
-    # 100 Mbit/s for 10 ms is 125,000 bytes; 4096 bytes may be stray; headers 1 % of 1,000,000.
-    counts = {IN: Count(1_000_000, 100)}
-    allowed = allowances(counts, {NYC_LON: DirectionSpec(100, 1)}, skew_s=0.01, header_share=0.01)
-    assert allowed == {IN: 4096 + 125_000 + 10_000}
+    # 100 Mbit/s for 10 ms is 125,000 bytes; 4096 bytes may be stray.
+    allowed = allowances({IN: Count(9, 1)}, {NYC_LON: DirectionSpec(100, 1)}, skew_s=0.01)
+    assert allowed == {IN: 4096 + 125_000}
+
+
+def test_a_segment_that_becomes_seven_frames_has_six_more_headers() -> None:
+    whole, apart = Count(62_702, 1), Count(62_702 + 6 * 66, 7)
+    (row,) = cross_check({IN: whole}, {IN: whole}, {IN: apart}, {IN: 0})
+    assert (row.difference_bytes, row.agree) == (0, True)
+
+
+def test_a_frame_that_a_witness_missed_is_a_difference_of_all_its_bytes() -> None:
+    (row,) = cross_check({IN: Count(18_028, 2)}, {IN: Count(9_014, 1)}, {}, {IN: 4096})
+    assert (row.difference_bytes, row.agree) == (-9_014, False)

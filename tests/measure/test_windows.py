@@ -25,7 +25,7 @@ def _row(
     }
 
 
-WORKERS = {
+WORKERS: dict[str, list[dict[str, object]]] = {
     "LON": [{"event": "start"}, _row(0, 100, 4, 2), _row(1, 106, 4, 2), {"event": "end"}],
     "NYC": [{"event": "start"}, _row(0, 101, 4, 1.5), _row(1, 106.5, 2, 3)],
 }
