@@ -70,7 +70,13 @@ class CarriedTree:
 
 @dataclass(frozen=True)
 class CliqueWork:
-    """What one clique does in a round: members (in ring order for a ring) and its trees."""
+    """What one clique does in a round.
+
+    Attributes:
+        members: site numbers, in ring order for a ring.
+        trees: one or more for each root; for `innetwork` pairs of an aggregation tree and the
+            multicast tree of the same root and share that follows it.
+    """
 
     members: Clique
     trees: tuple[CarriedTree, ...] = ()
@@ -230,12 +236,7 @@ def clique_latency_ns(model: CostModel, collective: str, work: CliqueWork) -> in
     ends = [_tree_latency_ns(network, collective, carried) for carried in work.trees]
     if collective != INNETWORK:
         return max(ends)
-    by_root: dict[tuple[int, str], int] = {}
-    for carried, delay in zip(work.trees, ends, strict=True):
-        key = carried.tree.root, carried.kind
-        by_root[key] = max(by_root.get(key, 0), delay)
-    roots = {root for root, _ in by_root}
-    return max(by_root[root, AGGREGATION] + by_root[root, MULTICAST] for root in roots)
+    return max(up + down for up, down in zip(ends[::2], ends[1::2], strict=True))
 
 
 def _tree_latency_ns(network: Network, collective: str, carried: CarriedTree) -> int:
@@ -258,13 +259,13 @@ def clique_work(
         collective: one of `COLLECTIVES`.
         members: site numbers.
         style: `FEWEST_LINKS` shares one Steiner tree, `LEAST_DELAY` gives each root its own
-            least-delay tree.
+            least-delay tree. A ring is ordered for load or for latency alike.
     """
     clique = tuple(sorted(members))
     if len(clique) < 2 or collective == EXCHANGE:
         return CliqueWork(clique)
     if collective == RING:
-        return CliqueWork(best_ring(model.network, clique))
+        return CliqueWork(best_ring(model.network, clique, style == LEAST_DELAY))
     if (model.tree_network.next_hop[np.ix_(clique, clique)] < 0).any():
         return None
     if collective == INNETWORK:

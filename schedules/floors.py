@@ -51,8 +51,14 @@ class Floor:
     groups: IntArray
 
 
-def floor_of(model: CostModel, collective: str) -> Floor:
-    """Return the floors of a collective for a network of at most a dozen sites."""
+def floor_of(model: CostModel, collective: str, latency_ns: IntArray | None = None) -> Floor:
+    """Return the floors of a collective for a network of at most a dozen sites.
+
+    Args:
+        model: the network and its capabilities.
+        collective: of which collective.
+        latency_ns: (2^n,) least latencies where they are known better than by a bound.
+    """
     size = model.network.size
     counts = sizes(size).astype(np.int64)
     groups = {MULTICAST: counts, AGGREGATION: counts, INNETWORK: np.full(1 << size, 2)}
@@ -62,7 +68,7 @@ def floor_of(model: CostModel, collective: str) -> Floor:
         units = exact.loads * model.slowness
         return Floor(EXCHANGE, units, exact.latency_ns, exact.traversals, installed)
     units = np.hstack([_access(model, collective), _cuts(model, collective)])
-    latency = _latency(model, collective)
+    latency = _latency(model, collective) if latency_ns is None else latency_ns
     return Floor(collective, units, latency, _traversals(model, collective), installed)
 
 
@@ -72,7 +78,7 @@ def _demand(collective: str, counts: IntArray) -> tuple[FloatArray, FloatArray]:
     if collective == RING:
         share = np.where(counts >= 2, 2 * (counts - 1) / np.maximum(counts, 1), 0.0)
         return share, share
-    many = np.maximum(counts - 1, 0).astype(np.float64)
+    many: FloatArray = np.maximum(counts - 1, 0).astype(np.float64)
     return (
         many if collective == AGGREGATION else several,
         many if collective == MULTICAST else several,
@@ -100,7 +106,8 @@ def _cuts(model: CostModel, collective: str) -> FloatArray:
         rows.append(demand * (network.reference_mbps / rate) if rate else _unless_idle(demand))
     full = (1 << network.size) - 1
     rows.sort(key=lambda row: -row[full])
-    return np.array(rows[:CUTS_KEPT]).reshape(-1, len(masks)).T
+    kept = np.array(rows[:CUTS_KEPT], dtype=np.float64)
+    return np.ascontiguousarray(kept.reshape(-1, len(masks)).T)
 
 
 def _unless_idle(demand: FloatArray) -> FloatArray:
@@ -116,7 +123,7 @@ def _leaving_demand(collective: str, inside: IntArray, outside: IntArray) -> Flo
         AGGREGATION: outside,
         INNETWORK: np.ones(len(inside)),
     }[collective]
-    return np.where(straddles, demand, 0.0)
+    return np.where(straddles, demand, 0.0).astype(np.float64)
 
 
 def cuts(network: Network) -> Iterator[tuple[int, float]]:
@@ -207,4 +214,4 @@ def _traversals(model: CostModel, collective: str) -> FloatArray:
     masks = np.arange(1 << network.size)
     first = (masks[:, None] >> np.arange(network.size)[None, :] & 1).argmax(axis=1)
     links = np.where(several, table.cost[masks, first], 0.0)
-    return links * (2 if collective == INNETWORK else counts)
+    return np.asarray(links * (2 if collective == INNETWORK else counts), dtype=np.float64)

@@ -13,10 +13,10 @@ members, all (n-1)! orders being costed at once; above that a local search impro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
+from itertools import islice, permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from topologies.errors import UserError
 from topologies.model import Topology
 
 EXACT_RING_MEMBERS = 9
+SEARCH_HOPS = 20_000
+WALKS = 8
 _FLOAT_DIGITS = 9
 
 
@@ -77,12 +79,17 @@ def _numbers(network: Network, members: Iterable[str]) -> tuple[int, ...]:
     return tuple(network.codes.index(code) for code in wanted)
 
 
-def best_ring(network: Network, members: Sequence[int]) -> tuple[int, ...]:
-    """Return the best order of the numbered members, exact up to `EXACT_RING_MEMBERS`."""
+def best_ring(
+    network: Network, members: Sequence[int], latency_first: bool = False
+) -> tuple[int, ...]:
+    """Return the best order of the numbered members, exact up to `EXACT_RING_MEMBERS`.
+
+    With `latency_first` orders are compared by latency before the busiest direction.
+    """
     ordered = tuple(sorted(members))
     if len(ordered) <= EXACT_RING_MEMBERS:
-        return _exact(network, ordered)
-    return _local_search(network, ordered)
+        return _exact(network, ordered, latency_first)
+    return _local_search(network, ordered, latency_first)
 
 
 def ring_cost(network: Network, order: Sequence[int]) -> RingCost:
@@ -114,15 +121,15 @@ def _orders(count: int) -> NDArray[np.int8]:
     return np.hstack([np.zeros((len(rest), 1), dtype=np.int8), rest])
 
 
-def _exact(network: Network, members: tuple[int, ...]) -> tuple[int, ...]:
+def _exact(network: Network, members: tuple[int, ...], latency_first: bool) -> tuple[int, ...]:
     places = _orders(len(members))
     orders = np.asarray(members, dtype=np.int64)[places]
     following = np.roll(orders, -1, axis=1)
     busiest = _busiest(network.crossings(members), places, network.slowness)
     wan = network.wan_hops[orders, following].sum(axis=1)
     latency = _latency(network.delay_ns[orders, following])
-    first = np.lexsort((latency, wan, busiest))[0]
-    return tuple(int(site) for site in orders[first])
+    keys = (wan, busiest, latency) if latency_first else (latency, wan, busiest)
+    return tuple(int(site) for site in orders[np.lexsort(keys)[0]])
 
 
 def _busiest(
@@ -135,19 +142,57 @@ def _busiest(
     return np.round(busiest, _FLOAT_DIGITS)
 
 
-def _local_search(network: Network, members: tuple[int, ...]) -> tuple[int, ...]:
-    """Improve the nearest-neighbour tour by moving and reversing stretches until nothing helps."""
-    best = _nearest_neighbour(network, members)
-    cost = ring_cost(network, best)
+def _local_search(
+    network: Network, members: tuple[int, ...], latency_first: bool
+) -> tuple[int, ...]:
+    """Improve the best of some tours by moving and reversing stretches, within a budget."""
+
+    def value(order: tuple[int, ...]) -> tuple[float, ...]:
+        cost = ring_cost(network, order)
+        if latency_first:
+            return cost.latency_ns, cost.busiest, cost.wan_crossings
+        return cost.busiest, cost.wan_crossings, cost.latency_ns
+
+    tours = [_nearest_neighbour(network, members), *_walks(network, members)]
+    best = min(tours, key=value)
+    worth = value(best)
+    budget = SEARCH_HOPS // len(members)
     improved = True
     while improved:
         improved = False
-        for candidate in _neighbours(best):
-            other = ring_cost(network, candidate)
-            if other < cost:
-                best, cost, improved = candidate, other, True
+        for candidate in islice(_neighbours(best), max(budget, 0)):
+            budget -= 1
+            other = value(candidate)
+            if other < worth:
+                best, worth, improved = candidate, other, True
                 break
     return _from_smallest(best)
+
+
+def _walks(network: Network, members: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the order in which a walk around the least-delay tree of a member meets the others.
+
+    A walk around a tree uses each link once in each direction, which no ring can do without where
+    the link is the only way to some members.
+    """
+    wanted = set(members)
+    for root in members[:: max(1, len(members) // WALKS)]:
+        children: dict[int, set[int]] = {}
+        for member in members:
+            at = member
+            while at != root:
+                onward = int(network.next_hop[at, root])
+                children.setdefault(onward, set()).add(at)
+                at = onward
+        yield tuple(site for site in _depth_first(children, root) if site in wanted)
+
+
+def _depth_first(children: Mapping[int, Collection[int]], root: int) -> Iterator[int]:
+    pending = [root]
+    while pending:
+        site = pending.pop()
+        yield site
+        pending += sorted(children.get(site, ()), reverse=True)
 
 
 def _nearest_neighbour(network: Network, members: tuple[int, ...]) -> tuple[int, ...]:

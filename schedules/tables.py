@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from schedules.capabilities import AGGREGATION, EXCHANGE, INNETWORK, MULTICAST, RING
 from schedules.cost import (
+    FEWEST_LINKS,
+    LEAST_DELAY,
     CarriedTree,
     CliqueWork,
     CostModel,
@@ -68,7 +70,7 @@ def styles(model: CostModel, collective: str, pool: TreePool | None = None) -> l
     if collective == EXCHANGE:
         return [_exchange(model)]
     if collective == RING:
-        return [_ring(model)]
+        return [_ring(model, FEWEST_LINKS), _ring(model, LEAST_DELAY)]
     pool = pool or TreePool.of(model.tree_network)
     if collective == INNETWORK:
         return _innetwork(model, pool)
@@ -101,14 +103,13 @@ def _sum_over_members(rows: FloatArray, out: FloatArray, sites: int) -> None:
         out[1 << site : 2 << site] = out[: 1 << site] + rows[site]
 
 
-def _ring(model: CostModel) -> Style:
+def _ring(model: CostModel, order: str) -> Style:
     size = model.network.size
     loads = np.zeros((1 << size, len(model.slowness)))
     latency = np.zeros(1 << size, dtype=np.int64)
     orders: dict[int, CliqueWork] = {}
     for mask in np.flatnonzero(sizes(size) >= 2).tolist():
-        work = clique_work(model, RING, members(mask))
-        assert work is not None
+        work = clique_work(model, RING, members(mask), order) or CliqueWork(members(mask))
         orders[mask] = work
         loads[mask] = clique_loads(model, RING, work)
         latency[mask] = clique_latency_ns(model, RING, work)
