@@ -62,6 +62,7 @@ class Emulation:
     Attributes:
         topology: as emulated, rates scaled.
         bring_up_s: seconds from the start of building until every switch had confirmed.
+        realtime: whether the data path has real-time priority.
     """
 
     topology: Topology
@@ -71,6 +72,7 @@ class Emulation:
     links: LinkBackend
     controller: ControllerProcess
     bring_up_s: float
+    realtime: bool
 
     def island_prefix(self, site: str) -> list[str]:
         """Return the command prefix that enters an island's namespaces."""
@@ -116,7 +118,9 @@ def emulation(
         if options.controller_file is None:
             controller.client.wait_ready(CONTROLLER_TIMEOUT_S)
         bring_up_s = time.monotonic() - started
-        yield Emulation(topology, routes, fabric, network, links, controller, bring_up_s)
+        yield Emulation(
+            topology, routes, fabric, network, links, controller, bring_up_s, options.realtime
+        )
 
 
 def start_controller(
