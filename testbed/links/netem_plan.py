@@ -91,7 +91,7 @@ def tbf_words(spec: LinkSpec) -> str:
 
 def netem_words(spec: LinkSpec) -> str:
     """Return delay, jitter, loss, duplication and corruption."""
-    delay, jitter = _nanoseconds(spec.one_way_delay_ms), _nanoseconds(spec.jitter_ms)
+    delay, jitter = _microseconds(spec.one_way_delay_ms), _microseconds(spec.jitter_ms)
     rate = ORDER_KEEPING_RATE if spec.jitter_ms > 0 and not spec.reorder else "0bit"
     return (
         f"netem limit {netem_limit(spec)} delay {delay} {jitter} {_loss(spec)} "
@@ -120,8 +120,8 @@ def _chances(model: GilbertElliott) -> tuple[float, float, float, float]:
     return model.p_enter_pct, model.p_leave_pct, model.loss_in_bad_pct, model.loss_in_good_pct
 
 
-def _nanoseconds(milliseconds: float) -> str:
-    return f"{round(milliseconds * 1_000_000)}ns"
+def _microseconds(milliseconds: float) -> str:
+    return f"{milliseconds * 1000:.3f}us"  # tc knows no "ns", but fractions
 
 
 def _percent(value: float) -> str:
