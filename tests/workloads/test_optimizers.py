@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import nn
@@ -19,10 +21,12 @@ def test_adamw_on_the_flat_vector_is_pytorchs_adamw_with_decay_on_matrices_only(
     ours, theirs = small_network(), small_network()
     flat = FlatParameters(ours)
     optimizer = AdamW(flat, AdamWSettings(learning_rate=0.01))
-    matrices = [p for p in theirs.parameters() if p.dim() >= 2]
-    others = [p for p in theirs.parameters() if p.dim() < 2]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in theirs.parameters() if p.dim() >= 2]},
+        {"params": [p for p in theirs.parameters() if p.dim() < 2], "weight_decay": 0.0},
+    ]
     oracle = torch.optim.AdamW(
-        [{"params": matrices}, {"params": others, "weight_decay": 0.0}],
+        groups,
         lr=0.01,
         betas=(0.9, 0.99),
         weight_decay=0.1,

@@ -27,7 +27,8 @@ CLOSED = "closed"
 RAISED = "raised"
 GRACE_S = 2.0
 POLL_INTERVAL_S = 0.05
-LIMIT_S = 10.0
+ANSWER_LIMIT_S = 6.0
+PARTING_LIMIT_S = 30.0
 WHOLE_JOB_S = 365 * 86_400.0
 
 
@@ -47,10 +48,10 @@ class Watch:
     def explain(self, symptom: str) -> str:
         """Return who was lost, in one line, after a collective failed with `symptom`.
 
-        Takes a little over two seconds, and no more than about ten.
+        Takes a little over two seconds, and no more than about eight.
         """
         try:
-            return bounded(lambda: self._diagnose(symptom), LIMIT_S)
+            return bounded(lambda: self._diagnose(symptom), ANSWER_LIMIT_S)
         except (DistError, TimeoutError):
             self._listener.join(GRACE_S)
             keeper = keeper_name(self._endpoint, self._roster)
@@ -60,7 +61,7 @@ class Watch:
         """Tell the others that it is this worker that fails, and why."""
         verdict = f"{self._roster.name(self._endpoint.rank)} failed: {reason}"
         with contextlib.suppress(DistError, TimeoutError):
-            bounded(lambda: self._announce(verdict), LIMIT_S)
+            bounded(lambda: self._announce(verdict), ANSWER_LIMIT_S)
 
     def close(self) -> None:
         """Part in good order: no worker closes its connections before all are done with them.
@@ -69,7 +70,7 @@ class Watch:
         peer that had everything it needed.
         """
         with contextlib.suppress(DistError, TimeoutError):
-            bounded(self._part, LIMIT_S)
+            bounded(self._part, PARTING_LIMIT_S)
         self._listener.join(GRACE_S)
 
     def _listen(self, board: Board) -> None:
@@ -78,7 +79,7 @@ class Watch:
             if board.read(ALARM) == CLOSED:
                 return
             board.write(_alive_key(self._endpoint.rank), "yes")
-            board.await_keys([VERDICT], LIMIT_S)
+            board.await_keys([VERDICT], ANSWER_LIMIT_S)
             self._verdict = board.read(VERDICT)
 
     def _diagnose(self, symptom: str) -> str:
@@ -112,10 +113,10 @@ class Watch:
         self._board.write(_done_key(self._endpoint.rank), "yes")
         if self._endpoint.rank == 0:
             everyone = [_done_key(rank) for rank in range(self._endpoint.world_size)]
-            self._board.await_keys(everyone, LIMIT_S)
+            self._board.await_keys(everyone, PARTING_LIMIT_S)
             self._board.write(ALARM, CLOSED)
         else:
-            self._board.await_keys([ALARM], LIMIT_S)
+            self._board.await_keys([ALARM], PARTING_LIMIT_S)
 
 
 def _alive_key(rank: int) -> str:
