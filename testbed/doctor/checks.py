@@ -150,21 +150,9 @@ def check_namespaces(facts: Facts) -> Finding:
 # --- the kernel ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class KernelFeature:
-    """How one kernel feature is spoken of."""
-
-    name: str
-    used_for: str
-    remedy: str
-    without: str = ""
-
-
 MODULE_REMEDY = "a stock Debian or Ubuntu kernel (on Ubuntu with linux-modules-extra), or the VM"
-NEEDED_FEATURES = (
-    KernelFeature("veth", "cables between nodes", MODULE_REMEDY),
-    KernelFeature("bridge", "the management network", MODULE_REMEDY),
-)
+UNTRIED_REMEDY = "known once namespaces can be made, as root"
+NEEDED_FEATURES = {"veth": "cables between nodes", "bridge": "the management network"}
 
 
 def _trial_text(facts: Facts, name: str) -> str:
@@ -172,24 +160,28 @@ def _trial_text(facts: Facts, name: str) -> str:
     return trial.message if trial and trial.message else "not tried"
 
 
+def _was_refused(facts: Facts, name: str) -> bool:
+    trial = facts.kernel_features.get(name)
+    return trial is not None and trial.works is False
+
+
+def _feature_remedy(facts: Facts, name: str) -> str:
+    return MODULE_REMEDY if _was_refused(facts, name) else UNTRIED_REMEDY
+
+
 def check_needed_features(facts: Facts) -> list[Finding]:
     """Cables and bridges have no stand-in."""
     return [
-        present(feature.name, "works", feature.used_for, True)
-        if facts.feature_works(feature.name)
-        else absent(
-            feature.name, _trial_text(facts, feature.name), feature.used_for, feature.remedy, True
-        )
-        for feature in NEEDED_FEATURES
+        present(name, "works", used_for, True)
+        if facts.feature_works(name)
+        else absent(name, _trial_text(facts, name), used_for, _feature_remedy(facts, name), True)
+        for name, used_for in NEEDED_FEATURES.items()
     ]
 
 
 def check_openvswitch_datapath(facts: Facts) -> Finding:
     """The kernel's datapath forwards several times as many packets as the one in user space."""
-    name, used_for = "openvswitch", "forwarding in the kernel"
-    if facts.feature_works("openvswitch"):
-        return present(name, "kernel datapath works", used_for)
-    return warning(name, "no: user-space switches", used_for, MODULE_REMEDY)
+    return _replaceable(facts, "openvswitch", "forwarding in the kernel", "no: user-space switches")
 
 
 def check_tun(facts: Facts) -> Finding:
@@ -199,26 +191,28 @@ def check_tun(facts: Facts) -> Finding:
         return present("tun", "works", used_for)
     if facts.feature_works("openvswitch"):
         return present("tun", "not there, not needed", used_for)
-    return absent("tun", _trial_text(facts, "tun"), used_for, "modprobe tun, or the VM", True)
+    remedy = "modprobe tun, or the VM" if _was_refused(facts, "tun") else UNTRIED_REMEDY
+    return absent("tun", _trial_text(facts, "tun"), used_for, remedy, True)
 
 
 def check_netem(facts: Facts) -> Finding:
     """The kernel delays packets by netem; linkd does it where the kernel cannot."""
-    used_for = "delay in the kernel"
-    if facts.feature_works("netem"):
-        return present("netem", "works", used_for)
-    return warning("netem", "no: linkd delays instead", used_for, MODULE_REMEDY)
+    return _replaceable(facts, "netem", "delay in the kernel", "no: linkd delays instead")
 
 
 def check_shapers(facts: Facts) -> list[Finding]:
     """The netem back-end also needs HTB for rates and mirred to join two wire ends."""
-    used_for = {"htb": "rates beside netem", "mirred": "cables beside netem"}
     return [
-        present(name, "works", purpose)
-        if facts.feature_works(name)
-        else warning(name, _trial_text(facts, name), purpose, MODULE_REMEDY)
-        for name, purpose in used_for.items()
+        _replaceable(facts, name, used_for, _trial_text(facts, name))
+        for name, used_for in {"htb": "rates beside netem", "mirred": "cables beside netem"}.items()
     ]
+
+
+def _replaceable(facts: Facts, name: str, used_for: str, stand_in: str) -> Finding:
+    if facts.feature_works(name):
+        return present(name, "works", used_for)
+    detail = stand_in if _was_refused(facts, name) else _trial_text(facts, name)
+    return warning(name, detail, used_for, _feature_remedy(facts, name))
 
 
 def check_linkd(facts: Facts) -> Finding:

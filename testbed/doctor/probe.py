@@ -22,7 +22,10 @@ from pathlib import Path
 from testbed.doctor.facts import Clock, CongestionControl, Facts, Privileges, Resources, Trial
 from testbed.links.linkd.build import PROGRAM
 
-PROBE_TIMEOUT_S = 5.0
+# On a machine under software emulation a program takes seconds to start; only one that hangs takes
+# longer than this.
+PROBE_TIMEOUT_S = 60.0
+TIMED_OUT, NOT_STARTED, NOT_FOUND = 124, 126, 127  # as a shell and timeout(1) number them
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
 # What makes each program tell its version; the first line it prints is kept.
@@ -116,10 +119,10 @@ def _read(path: str) -> str:
 
 
 def _run(argv: Sequence[str]) -> tuple[int, str]:
-    """Run a program for its exit code and all it printed; 127 where there is no such program."""
+    """Run a program for its exit code, or one of the above, and all it printed."""
     program = shutil.which(argv[0], path=SEARCH_PATH)
     if program is None:
-        return 127, f"{argv[0]}: not found"
+        return NOT_FOUND, f"{argv[0]}: not found"
     try:
         done = subprocess.run(
             [program, *argv[1:]],
@@ -131,9 +134,9 @@ def _run(argv: Sequence[str]) -> tuple[int, str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return 124, f"{argv[0]}: no answer in {PROBE_TIMEOUT_S:.0f} s"
+        return TIMED_OUT, f"{argv[0]}: no answer in {PROBE_TIMEOUT_S:.0f} s"
     except OSError as error:
-        return 126, f"{argv[0]}: {error.strerror}"
+        return NOT_STARTED, f"{argv[0]}: {error.strerror}"
     return done.returncode, done.stdout.decode(errors="replace").strip()
 
 
@@ -263,9 +266,9 @@ def tool_version(program: str) -> str | None:
     arguments = VERSION_COMMANDS[program]
     if path is None or not arguments:
         return path
-    _, output = _run([path, *arguments])
+    code, output = _run([path, *arguments])
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[0] if lines else path
+    return lines[0] if lines and code not in (TIMED_OUT, NOT_STARTED) else path
 
 
 def package_version(name: str) -> str | None:

@@ -109,6 +109,13 @@ def test_refused_namespaces_stop_an_emulation_with_the_kernels_words() -> None:
     assert finding(refused, "namespaces").blocks
 
 
+def test_a_feature_that_was_not_tried_is_not_called_missing_from_the_kernel() -> None:
+    untried = replace(STOCK_DEBIAN, namespaces=Trial(False, "refused"), kernel_features={})
+    for name in ("veth", "bridge", "tun", "netem", "openvswitch", "htb", "mirred"):
+        assert finding(untried, name).detail == "not tried"
+        assert "kernel" not in finding(untried, name).remedy
+
+
 @pytest.mark.parametrize(
     ("python", "status"),
     [

@@ -66,6 +66,14 @@ def test_a_program_that_is_not_there_has_no_version(monkeypatch: pytest.MonkeyPa
     assert probe.tool_versions() == {"atoll-no-such-program": None}
 
 
+def test_a_program_that_hangs_is_there_but_tells_no_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probe, "VERSION_COMMANDS", {"sleep": ("30",)})
+    monkeypatch.setattr(probe, "PROBE_TIMEOUT_S", 0.2)
+    assert Path(probe.tool_version("sleep") or "").name == "sleep"
+
+
 def test_a_package_that_is_not_there_has_no_version() -> None:
     assert probe.package_version("atoll-no-such-package") is None
     assert probe.package_version("pytest") == pytest.__version__
