@@ -1,10 +1,10 @@
-"""`python -m controller`: the hub is made ready before anything else imports sockets or threads."""
+"""`python -m controller`: blocking calls are replaced, if need be, before the rest is imported."""
 
 import sys
 
-from controller import shim
+from controller.library import make_cooperative
 
-shim.patch()
+make_cooperative()
 
 from controller.launcher import main  # noqa: E402
 

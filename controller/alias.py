@@ -16,8 +16,10 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from controller import shim
+from controller.library import LIBRARY
 
 _OLD, _NEW = "ryu", "os_ken"
+_REQUIRED_APP: list[str] = []
 
 
 def _renamed(name: str) -> str:
@@ -52,7 +54,9 @@ class RyuFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The module of os-ken itself, whose own spec is kept for `exec_module` to put back."""
-        module = importlib.import_module(_renamed(spec.name))
+        name = _renamed(spec.name)
+        __import__(name)
+        module = sys.modules[name]
         spec.loader_state = module.__spec__
         return module
 
@@ -63,9 +67,18 @@ class RyuFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__spec__ = alias.loader_state
 
 
+def required_applications() -> tuple[str, ...]:
+    """Applications that an imported module, such as `ryu.topology.api`, wants to be loaded too.
+
+    The library notes such a wish on the module that it finds two Python frames up the stack
+    (`require_app`). For an import through this hook, that is this module.
+    """
+    return tuple(_REQUIRED_APP)
+
+
 def install() -> None:
     """Make `ryu` importable, once; where ryu is the library itself, there is nothing to do."""
-    if shim.LIBRARY == _OLD or any(isinstance(finder, RyuFinder) for finder in sys.meta_path):
+    if LIBRARY == _OLD or any(isinstance(finder, RyuFinder) for finder in sys.meta_path):
         return
     shim.app_manager.RyuApp = shim.Application
     exceptions = importlib.import_module(f"{_NEW}.exception")

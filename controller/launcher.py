@@ -26,6 +26,7 @@ from controller import alias, shim
 from controller.app import FabricController
 from controller.fabric import NORTHBOUND_PORT, OPENFLOW_PORT
 from controller.intents import MulticastTree
+from controller.library import LIBRARY
 from controller.northbound import listening_socket, serve
 from controller.readout import Readout
 from topologies.errors import AtollError, RunError, UserError
@@ -90,7 +91,7 @@ def run_application(file: Path, openflow: Address, options: Sequence[str] = ()) 
         RunError: the OpenFlow side ended by itself.
     """
     alias.install()
-    importlib.import_module(f"{shim.LIBRARY}.topology.switches")  # registers --observe-links
+    importlib.import_module(f"{LIBRARY}.topology.switches")  # registers --observe-links
     name = _import_file(file)
     _prepare(openflow, options)
     manager = shim.AppManager.get_instance()
@@ -144,6 +145,8 @@ def _import_file(file: Path) -> str:
         raise UserError(f"{file}: cannot be imported: {type(error).__name__}: {error}") from error
     if not any(_is_application_of(module, value) for value in vars(module).values()):
         raise UserError(f"{file}: has no class derived from app_manager.RyuApp")
+    wanted = getattr(module, "_REQUIRED_APP", [])
+    module._REQUIRED_APP = [*wanted, *alias.required_applications()]  # type: ignore[attr-defined]
     return name
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from controller import messages
 from controller.app import FabricController
 from controller.compile import kind_of_cookie
+from controller.library import LIBRARY
 from controller.rules import (
     Action,
     Foreign,
@@ -26,7 +27,7 @@ from controller.rules import (
     ToGroup,
 )
 from controller.session import Status
-from controller.shim import LIBRARY, LIBRARY_VERSION
+from controller.shim import LIBRARY_VERSION
 from topologies.errors import RunError
 from topologies.routing import NoRouteError
 

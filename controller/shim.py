@@ -7,8 +7,8 @@ for Ryu, finds the same ground under either:
 * ryu imports a name that newer eventlet releases no longer have;
 * os-ken's native hub takes *any* exception of a handler for the wish to end, which silences that
   application for good. Here only its own end signal does; the exception is logged, as in Ryu;
-* os-ken's native hub never notices that a switch has gone: its sending thread waits for a message
-  that cannot come. Here the end of receiving ends sending.
+* os-ken's native hub does not notice that a switch has gone until it next sends something, because
+  its sending thread waits for a message. Here the end of receiving ends sending.
 
 `ATOLL_OPENFLOW_LIBRARY` (`os_ken` or `ryu`) chooses where both are installed.
 """
@@ -18,30 +18,14 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.metadata
-import importlib.util
-import os
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from topologies.errors import MachineError
+from controller.library import LIBRARY
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-_DISTRIBUTIONS = {"os_ken": "os-ken", "ryu": "ryu"}
-
-
-def _choose_library() -> str:
-    named = os.environ.get("ATOLL_OPENFLOW_LIBRARY")
-    for name in (named,) if named else tuple(_DISTRIBUTIONS):
-        if name in _DISTRIBUTIONS and importlib.util.find_spec(name) is not None:
-            return name
-    raise MachineError(
-        f"no OpenFlow library: {named or 'neither os-ken nor ryu'} is not installed; run make setup"
-    )
-
-
-LIBRARY = _choose_library()
-LIBRARY_VERSION = importlib.metadata.version(_DISTRIBUTIONS[LIBRARY])
+LIBRARY_VERSION = importlib.metadata.version(LIBRARY.replace("_", "-"))
 
 if LIBRARY == "ryu":
     _wsgi: Any = importlib.import_module("eventlet.wsgi")
@@ -71,6 +55,7 @@ DEAD_DISPATCHER = _handler.DEAD_DISPATCHER
 CONFIG_DISPATCHER = _handler.CONFIG_DISPATCHER
 HANDSHAKE_DISPATCHER = _handler.HANDSHAKE_DISPATCHER
 AppManager: Any = app_manager.AppManager
+datapath_class: Any = _controller.Datapath
 Application: Any = getattr(app_manager, "OSKenApp", None) or app_manager.RyuApp
 OFP_HANDLER = f"{LIBRARY}.controller.ofp_handler"
 
@@ -95,12 +80,7 @@ def _end_sending_with_receiving(datapath_class: Any) -> None:
 
 if getattr(hub, "HUB_TYPE", "") == "native":
     hub.TaskExit = _EndOfTask
-    _end_sending_with_receiving(_controller.Datapath)
-
-
-def patch() -> None:
-    """Make the standard library cooperative where the hub is eventlet's; call it first of all."""
-    hub.patch(thread=True)
+    _end_sending_with_receiving(datapath_class)
 
 
 def on(event: str, states: Collection[str] | str) -> Callable[[Handler], Handler]:

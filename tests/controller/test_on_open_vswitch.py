@@ -191,8 +191,8 @@ def test_a_storm_of_arp_is_cut_at_the_switch(ready: SwitchLab) -> None:
 def test_a_multicast_tree_copies_once_to_each_receiver(bare: SwitchLab) -> None:
     script = textwrap.dedent("""
         import sys
-        from controller import shim
-        shim.patch()
+        from controller.library import make_cooperative
+        make_cooperative()
         from controller.intents import least_delay_tree
         from controller.launcher import Address, serve_topology
         from topologies.files import load
