@@ -40,7 +40,7 @@ from topologies.cartography import (
 )
 from topologies.errors import AtollError, UserError
 from topologies.files import load
-from topologies.labels import Labels, Spot, spots_along, spots_around
+from topologies.labels import Labels, Spot, shared_areas, spots_along, spots_around
 from topologies.model import Link, Site, Topology
 
 OCEAN, LAND, SHORE, FRAME = "#e9f0f5", "#fbfaf7", "#c9d4da", "#8fa3b1"
@@ -55,6 +55,7 @@ STYLE: dict[Any, Any] = {
 }
 WIDTH_INCHES, DOTS_PER_INCH = 12.0, 150
 TITLE_INCHES = 0.62
+MOST_NAMED_SITES, MOST_NAMED_LINKS = 40, 60
 INSET_SIZE = (0.25, 0.44)  # of the map's width and height
 FORMATS = (".svg", ".png", ".pdf")
 
@@ -68,6 +69,7 @@ class Scene:
     named_sites: tuple[Site, ...]
     named_links: tuple[Link, ...]
     colours: dict[Link, str]
+    with_cities: bool = True
 
 
 def draw(topology: Topology, path: str | Path) -> None:
@@ -84,18 +86,14 @@ def draw(topology: Topology, path: str | Path) -> None:
 
 
 def picture(topology: Topology) -> Figure:
-    """Return the figure: the map, its title and a frame for each crowd."""
+    """Return the figure: the map, its title and a frame for each crowd.
+
+    A network too large for that gets no frames, codes without city names and no delays.
+    """
     window = window_of(topology)
-    groups = crowds(topology, window)
-    crowded = {site.code for group in groups for site in group}
-    inner = {link for group in groups for link in _links_within(topology, group)}
-    scene = Scene(
-        topology,
-        window,
-        tuple(site for site in topology.sites if site.code not in crowded),
-        tuple(link for link in topology.links if link not in inner),
-        delay_colours(topology),
-    )
+    large = len(topology.sites) > MOST_NAMED_SITES or len(topology.links) > MOST_NAMED_LINKS
+    groups = [] if large else crowds(topology, window)
+    scene = _whole_scene(topology, window, groups, large)
     map_inches = WIDTH_INCHES * window.height / window.width
     figure = Figure(figsize=(WIDTH_INCHES, map_inches + TITLE_INCHES), dpi=DOTS_PER_INCH)
     canvas = FigureCanvasAgg(figure)
@@ -108,6 +106,18 @@ def picture(topology: Topology) -> Figure:
         _inset(axes, labels, scene, group)
     _draw_labels(labels, scene)
     return figure
+
+
+def _whole_scene(
+    topology: Topology, window: Window, groups: Sequence[Sequence[Site]], large: bool
+) -> Scene:
+    """Return the scene of the map itself: what is labelled in a frame is not labelled there."""
+    crowded = {site.code for group in groups for site in group}
+    inner = {link for group in groups for link in _links_within(topology, group)}
+    named_links = () if large else tuple(x for x in topology.links if x not in inner)
+    named_sites = tuple(site for site in topology.sites if site.code not in crowded)
+    colours = delay_colours(topology)
+    return Scene(topology, window, named_sites, named_links, colours, with_cities=not large)
 
 
 def _links_within(topology: Topology, group: Sequence[Site]) -> tuple[Link, ...]:
@@ -207,7 +217,7 @@ def _draw_labels(labels: Labels, scene: Scene) -> None:
     halo = [withStroke(linewidth=3, foreground="white")]
     for site in scene.named_sites:
         labels.put(
-            f"$\\bf{{{site.code}}}$ {_plain(site.city)}",
+            f"$\\bf{{{site.code}}}$ {_plain(site.city)}" if scene.with_cities else site.code,
             spots_around(scene.window.place(site), 9),
             site,
             color=INK,
@@ -293,26 +303,18 @@ def _emptiest_corner(labels: Labels, axes: Axes, crowd: Floats) -> tuple[float, 
     )
     centre = axes.transAxes.inverted().transform(axes.transData.transform(crowd))
 
+    points = np.vstack([line for _, line in labels.lines])
+    boxes = np.array([box.extents for box in labels.boxes])
+
     def cost(corner: tuple[float, float]) -> float:
         x, y = corner
         box = Bbox.from_bounds(x, y, width, height).padded(0.02).transformed(axes.transAxes)
-        covered = sum(box.count_contains(line) for _, line in labels.lines if len(line))
-        hidden = sum(
-            8 + 1000 * _shared(box, other) for other in labels.boxes if box.overlaps(other)
-        )
-        return (
-            covered
-            + hidden
-            + 4 * float(np.hypot(x + width / 2 - centre[0], y + height / 2 - centre[1]))
-        )
+        areas = shared_areas(box, boxes)
+        hidden = 8 * np.count_nonzero(areas) + 1000 * areas.sum() / (box.width * box.height)
+        away = np.hypot(x + width / 2 - centre[0], y + height / 2 - centre[1])
+        return float(box.count_contains(points) + hidden + 4 * away)
 
     return min(corners, key=cost)
-
-
-def _shared(box: Bbox, other: Bbox) -> float:
-    """Return the part of `box` that `other` covers."""
-    common = Bbox.intersection(box, other)
-    return 0.0 if common is None else common.width * common.height / (box.width * box.height)
 
 
 def _connect(axes: Axes, inset: Axes, places: Floats) -> None:
