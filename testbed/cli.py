@@ -20,9 +20,10 @@ from testbed.deploy.remote import RunAccess
 from testbed.launch import RunChoices, launch
 from testbed.ownership import the_running
 from testbed.progress import make_console
-from topologies.errors import AtollError, RunError
+from topologies.errors import AtollError, RunError, UserError
 from topologies.files import available, load
 from topologies.model import Topology
+from workloads.training.settings import DEFAULT_LOCAL_STEPS, OUTER_OPTIMIZERS
 
 app = typer.Typer(
     name="atoll",
@@ -72,7 +73,9 @@ def doctor(as_json: Json = False) -> None:
 def emulate(
     topology: Topo = "nine_city",
     rounds: Annotated[int, typer.Option("--rounds", min=1, help="Synchronizations.")] = 6,
-    local_steps: Annotated[int, typer.Option(min=1, help="Optimizer steps a round.")] = 10,
+    local_steps: Annotated[
+        int | None, typer.Option(min=1, help="Optimizer steps a round; 10, or 1 with none.")
+    ] = None,
     outer: Annotated[str, typer.Option(help="Outer optimizer: mean, diloco or none.")] = "mean",
     rate_scale: Scale = None,
     seed: Seed = 1,
@@ -88,9 +91,13 @@ def emulate(
     choices = RunChoices(
         "emulate", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
     )
+    if outer not in OUTER_OPTIMIZERS:
+        raise UserError(f"--outer: {outer!r} is none of {', '.join(OUTER_OPTIMIZERS)}")
+    if outer == "none" and local_steps not in (None, 1):
+        raise UserError("--local-steps: with --outer none gradients are averaged at each step")
     more = {
         "rounds": rounds,
-        "local_steps": local_steps,
+        "local_steps": local_steps or (1 if outer == "none" else DEFAULT_LOCAL_STEPS),
         "outer": outer,
         "capture": capture,
         "timeout_s": timeout_s,
@@ -263,7 +270,13 @@ def list_recorded(runs: Runs = Path("runs"), as_json: Json = False) -> None:
 def main() -> None:
     """Run the command line; a failure of ours is one line on standard error."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
     except AtollError as error:
-        print(f"atoll: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        code, text = error.exit_code, str(error)
+    except typer.TyperException as error:
+        code, text = 2, error.format_message().rstrip(".")
+    except (KeyboardInterrupt, typer.Abort):
+        code, text = 130, "interrupted"
+    # Help that was not asked for is what `atoll` alone answers: it is no complaint.
+    print(text if "\n" in text else f"atoll: {text}", file=sys.stderr)
+    sys.exit(code)

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from topologies.errors import MachineError
+
 SYSCTL_ROOT = Path("/proc/sys")
 RECEIVE_BUFFER = "net/core/rmem_default"
 SEND_BUFFER = "net/core/wmem_default"
@@ -99,7 +101,13 @@ class HostSettings:
         return " ".join((self._sysctl_root / name).read_text().split())
 
     def _write(self, name: str, value: str) -> None:
-        (self._sysctl_root / name).write_text(value)
+        try:
+            (self._sysctl_root / name).write_text(value)
+        except OSError as error:
+            raise MachineError(
+                f"the host's setting {name.replace('/', '.')} cannot be set to {value!r}: "
+                f"{error.strerror}; a run needs root and a writable /proc/sys"
+            ) from error
 
     @contextmanager
     def _locked(self) -> Iterator[Ledger]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from topologies.model import Topology
 
 COMFORTABLE_RATE_MBPS = 200.0
 DATAPATHS = ("kernel", "userspace")
+AVAILABLE_CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 @dataclass(frozen=True)
@@ -62,14 +64,40 @@ def checked_scale(rate_scale: float | None, topology: Topology) -> float:
     return rate_scale
 
 
-def _one_of(option: str, value: str | None, allowed: tuple[str, ...], found: str | None) -> str:
+def _chosen(option: str, value: str | None, found: str | None) -> str:
     """Return the user's choice, or what the doctor found where the user left it open."""
-    if value is not None and value not in allowed:
-        raise UserError(f"{option}: {value!r} is none of {', '.join(allowed)}")
     chosen = value or found
     if chosen is None:
         raise MachineError(f"{option}: nothing that works was found here; see `atoll doctor`")
     return chosen
+
+
+def check_congestion_control(name: str) -> None:
+    """Refuse a congestion control that this kernel does not have, after asking for its module."""
+    if name not in available_congestion_controls():
+        subprocess.run(["modprobe", "-q", f"tcp_{name}"], capture_output=True, check=False)
+    available = available_congestion_controls()
+    if name not in available:
+        raise UserError(
+            f"--congestion-control: this kernel has no {name!r}; it has {', '.join(available)}"
+        )
+
+
+def available_congestion_controls() -> list[str]:
+    """Return the congestion controls this kernel has loaded."""
+    return AVAILABLE_CONGESTION_CONTROL.read_text().split()
+
+
+def check_choices(choices: RunChoices) -> None:
+    """Refuse what the user chose wrongly, before the machine is even looked at."""
+    checked_scale(choices.rate_scale, load(choices.topology))
+    for option, value, allowed in (
+        ("--datapath", choices.datapath, DATAPATHS),
+        ("--links", choices.links, BACKEND_NAMES),
+    ):
+        if value is not None and value not in allowed:
+            raise UserError(f"{option}: {value!r} is none of {', '.join(allowed)}")
+    check_congestion_control(choices.congestion_control)
 
 
 def make_order(choices: RunChoices, more: Mapping[str, Any], report: Report) -> Order:
@@ -83,8 +111,8 @@ def make_order(choices: RunChoices, more: Mapping[str, Any], report: Report) -> 
         topology=str(file.resolve()) if file.is_file() else choices.topology,
         record_directory=str(choices.runs.resolve() / run_id),
         rate_scale=checked_scale(choices.rate_scale, topology),
-        datapath=_one_of("--datapath", choices.datapath, DATAPATHS, report.datapath),
-        link_backend=_one_of("--links", choices.links, BACKEND_NAMES, report.link_backend),
+        datapath=_chosen("--datapath", choices.datapath, report.datapath),
+        link_backend=_chosen("--links", choices.links, report.link_backend),
         congestion_control=choices.congestion_control,
         realtime=choices.realtime,
         seed=choices.seed,
@@ -95,7 +123,7 @@ def make_order(choices: RunChoices, more: Mapping[str, Any], report: Report) -> 
 
 def launch(choices: RunChoices, more: Mapping[str, Any], console: Console) -> int:
     """Examine the machine, then carry out what was chosen; returns the exit code."""
-    load(choices.topology)  # a mistake in the file is told before anything else
+    check_choices(choices)
     report = diagnose()
     print_report(report, console)
     if not report.can_emulate:
