@@ -23,8 +23,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from testbed.measure.counters import WireEnds
+from testbed.measure.crosscheck import STRAY_BYTES
+from testbed.measure.series import Counts
 from topologies.errors import MachineError, RunError
 from topologies.model import Direction
 
@@ -328,6 +331,44 @@ def read_matrices(
 ) -> dict[Direction, dict[tuple[str, str] | None, FlowTotal]]:
     """Read the captures of many directions into one traffic matrix for each."""
     return {d: traffic_matrix(read_frames(path), site_of_ip) for d, path in files.items()}
+
+
+def capture_differences(
+    matrices: Mapping[Direction, TrafficMatrix], counted: Mapping[Direction, Counts]
+) -> list[str]:
+    """Return one line for each direction where a capture and the counters do not agree.
+
+    Args:
+        matrices: as captured.
+        counted: what the interfaces counted while the capture ran; see `series.traffic_between`.
+    """
+    lines = []
+    for direction, matrix in sorted(matrices.items()):
+        captured, counts = total(matrix), counted[direction]
+        if abs(captured.bytes - counts.bytes) > STRAY_BYTES:
+            lines.append(
+                f"{direction}: {captured.bytes} bytes in {captured.packets} frames captured, "
+                f"{counts.bytes} in {counts.packets} counted"
+            )
+    return lines
+
+
+def matrix_rows(matrices: Mapping[Direction, TrafficMatrix]) -> list[dict[str, Any]]:
+    """Return all matrices as rows for a file: direction, source, target, bytes, packets.
+
+    Source and target are null for frames that are not between islands.
+    """
+    return [
+        {
+            "direction": str(direction),
+            "source": pair[0] if pair else None,
+            "target": pair[1] if pair else None,
+            "bytes": flow.bytes,
+            "packets": flow.packets,
+        }
+        for direction, matrix in sorted(matrices.items())
+        for pair, flow in sorted(matrix.items(), key=lambda item: item[0] or ("", ""))
+    ]
 
 
 def sent_matrix(

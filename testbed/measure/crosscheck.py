@@ -7,8 +7,9 @@ link back-end itself. They are compared at both ends of the link, because bytes 
 not leave are either in flight or dropped.
 
 The interfaces are the reference: they see both ends of every direction, islands included, where no
-switch counts what an island sends. A difference is allowed for what may have crossed the wire
-between two readings.
+switch counts what an island sends. They are read twice, before and after the others: what another
+witness says must lie between. So the comparison is as sharp on a busy network as on a quiet one,
+and at the end of a run, when nothing moves, it is exact.
 
 Where islands hand down segments whole (segmentation offload), an interface counts a segment as one
 frame with one header; a link back-end may count the frames it becomes on a real wire, each with a
@@ -23,9 +24,9 @@ from typing import Any, Protocol
 
 from testbed.measure.counters import DirectionCounters
 from testbed.measure.predict import FRAME_HEADER_BYTES
-from topologies.model import Direction, DirectionSpec
+from topologies.model import Direction
 
-# Neighbour discovery and link discovery may still send a frame or two between two readings.
+# A link back-end may miss the first frames of an interface, from before it joined the wire.
 STRAY_BYTES = 4096
 
 PortStatistics = Mapping[str, Mapping[str, Any]]
@@ -78,19 +79,22 @@ class CrossCheckRow:
         direction: as `NYC>LON`.
         end: `in` where the direction enters its link, `out` where it leaves it.
         interface_bytes: by the wire end's interface, the reference.
+        moved_bytes: what the interface counted while the others were read.
         controller_bytes: by the switch port there; None where no switch counts.
         backend_bytes: by the link back-end; None where it does not count.
-        difference_bytes: the witness furthest from the reference, minus the reference.
-        allowed_bytes: the greatest difference that timing explains.
+        difference_bytes: by how much the witness furthest off misses the reference and what moved;
+            negative where it counted less.
+        allowed_bytes: the greatest difference that is explained.
     """
 
     direction: str
     end: str
     interface_bytes: int
+    moved_bytes: int
     controller_bytes: int | None
     backend_bytes: int | None
     difference_bytes: int
-    allowed_bytes: int
+    allowed_bytes: int = STRAY_BYTES
 
     @property
     def agree(self) -> bool:
@@ -132,57 +136,49 @@ def counts_of_ports(ports: PortStatistics) -> dict[End, Count]:
     return counts
 
 
-def allowances(
-    interfaces: Mapping[End, Count], specs: Mapping[Direction, DirectionSpec], skew_s: float
-) -> dict[End, int]:
-    """Return the difference in bytes that is explained between two readings of each end.
-
-    Args:
-        interfaces: the reference.
-        specs: of each direction; its rate bounds what passes between the readings.
-        skew_s: time between the readings.
-    """
-    passed = {way: spec.rate_mbps * 1e6 / 8 * skew_s for way, spec in specs.items()}
-    return {end: round(STRAY_BYTES + passed[end.direction]) for end in interfaces}
-
-
 def cross_check(
-    interfaces: Mapping[End, Count],
+    before: Mapping[End, Count],
     controller: Mapping[End, Count],
     backend: Mapping[End, Count],
-    allowed: Mapping[End, int],
+    after: Mapping[End, Count],
 ) -> list[CrossCheckRow]:
     """Compare the witnesses at every end the interfaces count.
 
     Args:
-        interfaces: the reference.
+        before: the interfaces, read before the others.
         controller: port statistics, where there are any.
         backend: the link back-end's own counts, where it has any.
-        allowed: for each end the difference in bytes that is explained; see `allowances`.
+        after: the interfaces, read after the others.
     """
-    ends = sorted(interfaces, key=lambda end: (end.direction, not end.entry))
-    return [_row(x, interfaces[x], controller.get(x), backend.get(x), allowed[x]) for x in ends]
+    ends = sorted(before, key=lambda end: (end.direction, not end.entry))
+    return [_row(x, before[x], controller.get(x), backend.get(x), after[x]) for x in ends]
 
 
 def _row(
-    end: End, reference: Count, controller: Count | None, backend: Count | None, allowed: int
+    end: End, before: Count, controller: Count | None, backend: Count | None, after: Count
 ) -> CrossCheckRow:
-    witnesses = [_difference(x, reference) for x in (controller, backend) if x is not None]
+    moved_bytes = after.bytes - before.bytes
+    witnesses = [_excess(x, before) for x in (controller, backend) if x is not None]
     return CrossCheckRow(
         direction=str(end.direction),
         end="in" if end.entry else "out",
-        interface_bytes=reference.bytes,
+        interface_bytes=before.bytes,
+        moved_bytes=moved_bytes,
         controller_bytes=None if controller is None else controller.bytes,
         backend_bytes=None if backend is None else backend.bytes,
-        difference_bytes=max(witnesses, key=abs, default=0),
-        allowed_bytes=allowed,
+        difference_bytes=max((_outside(x, moved_bytes) for x in witnesses), key=abs, default=0),
     )
 
 
-def _difference(witness: Count, reference: Count) -> int:
+def _excess(witness: Count, reference: Count) -> int:
     """Return how many bytes a witness has more, without the headers of frames it counts apart."""
     frames_apart = max(0, witness.packets - reference.packets)
     return witness.bytes - reference.bytes - frames_apart * FRAME_HEADER_BYTES
+
+
+def _outside(excess_bytes: int, moved_bytes: int) -> int:
+    """Return how far an excess is from lying between nothing and what moved."""
+    return excess_bytes - min(max(excess_bytes, 0), max(moved_bytes, 0))
 
 
 def disagreements(rows: Iterable[CrossCheckRow]) -> list[str]:

@@ -2,8 +2,8 @@
 
 A round trip is the one figure that both proves forwarding (there *and* back) and shows the delay
 that training will feel. Each ordered pair is probed by ICMP echo (RFC 792) several times, by one
-`fping` process in each island's namespace: fping sends to all targets in turn at a fixed interval,
-which keeps the queues empty, where a shell full of `ping` would send in bursts.
+process in each island's namespace: it sends to all targets in turn at a fixed interval, which keeps
+the queues empty, where a shell full of `ping` would send in bursts. (`echo` says why not fping.)
 
 The first probe of a pair is thrown away. It waits for the ARP answer, which the controller gives,
 so it measures the controller. Of the others the *minimum* shows the network alone and the
@@ -16,14 +16,15 @@ the time to put a frame on the wire, which for a probe of 98 bytes is 8 us a hop
 
 from __future__ import annotations
 
-import re
-import shutil
+import json
 import statistics
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from testbed.measure import echo
 from topologies.errors import MachineError, RunError
 from topologies.routing import Routes
 
@@ -55,14 +56,10 @@ class Probing:
         interval_ms = max(10.0, 1000.0 * islands / MAX_PROBES_PER_SECOND)
         return cls(probes, 1, interval_ms, max(1500.0, 2.0 * longest_round_trip_ms))
 
-    def period_ms(self, targets: int) -> float:
-        """Return the time from one probe of a pair to the next."""
-        return self.interval_ms * max(1, targets)
-
     def longest_s(self, targets: int) -> float:
         """Return how long one island's probing may take."""
         rounds = self.probes + self.discarded
-        return (rounds * self.period_ms(targets) + self.timeout_ms) / 1000.0
+        return (rounds * targets * self.interval_ms + self.timeout_ms) / 1000.0
 
 
 @dataclass(frozen=True)
@@ -146,20 +143,22 @@ def asked_round_trips(routes: Routes) -> dict[Pair, float]:
     return {(a, b): one_way[a, b] + one_way[b, a] for a, b in one_way}
 
 
-_FPING_LINE = re.compile(r"^(?P<target>\S+)\s+:(?P<times>(?:\s+(?:-|\d+(?:\.\d+)?))+)\s*$")
+def parse_times(text: str) -> dict[str, tuple[float | None, ...]]:
+    """Read what `echo` prints: per address the round trips in ms in order, None if lost.
 
-
-def parse_fping(text: str) -> dict[str, tuple[float | None, ...]]:
-    """Read `fping -C N -q`: per target its round trips in ms in order of sending, None if lost.
-
-    Lines of another shape (ICMP errors, warnings) are passed over.
+    Raises:
+        ValueError: it is something else.
     """
-    matches = (_FPING_LINE.match(line) for line in text.splitlines())
-    return {
-        match["target"]: tuple(None if t == "-" else float(t) for t in match["times"].split())
-        for match in matches
-        if match
-    }
+    times = json.loads(text)
+    if not isinstance(times, dict):
+        raise ValueError("not a JSON object")
+    return {address: tuple(_time(x) for x in row) for address, row in times.items()}
+
+
+def _time(value: object) -> float | None:
+    if value is None or isinstance(value, (int, float)):
+        return value
+    raise ValueError(f"{value!r} is not a time")
 
 
 def compare(
@@ -191,15 +190,13 @@ def _round_trip(pair: Pair, asked_ms: float, counted: Sequence[float | None]) ->
     )
 
 
-def fping_command(targets: Sequence[str], probing: Probing) -> list[str]:
-    """Return the fping command line that probes addresses as `probing` says."""
-    count = probing.probes + probing.discarded
+def echo_command(targets: Sequence[str], probing: Probing) -> list[str]:
+    """Return the command line that probes addresses as `probing` says."""
     return [
-        "fping", "-4", "-q",
-        "-C", str(count),
-        "-i", f"{probing.interval_ms:g}",
-        "-p", f"{probing.period_ms(len(targets)):g}",
-        "-t", f"{probing.timeout_ms:g}",
+        sys.executable, "-I", "-S", echo.__file__,
+        "--rounds", str(probing.probes + probing.discarded),
+        "--interval-ms", f"{probing.interval_ms:g}",
+        "--timeout-ms", f"{probing.timeout_ms:g}",
         *targets,
     ]  # fmt: skip
 
@@ -215,24 +212,21 @@ def probe_island(
         probing: how.
 
     Raises:
-        MachineError: there is no fping, or no command to enter the namespace.
-        RunError: fping did not probe all targets, or did not end in time.
+        MachineError: there is no such command as the prefix.
+        RunError: the probes could not be sent, or did not end in time.
     """
-    # Asked for here, because a prefix that does not find it fails as if nobody had answered.
-    if shutil.which("fping") is None:
-        raise MachineError("fping is missing: apt-get install fping")
     limit_s = 10 + 2 * probing.longest_s(len(targets))
-    command = [*prefix, *fping_command(targets, probing)]
+    command = [*prefix, *echo_command(targets, probing)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+        return parse_times(done.stdout)
     except FileNotFoundError as error:
         raise MachineError(f"{error.filename} is missing") from None
     except subprocess.TimeoutExpired:
-        raise RunError(f"fping did not end within {limit_s:.0f} s") from None
-    times = parse_fping(done.stderr)
-    if not times.keys() >= set(targets):
-        raise RunError(f"fping failed with {done.returncode}: {_last_line(done.stderr)}")
-    return times
+        raise RunError(f"probing did not end within {limit_s:.0f} s") from None
+    except ValueError:
+        reason = _last_line(done.stderr)
+        raise RunError(f"probing failed with {done.returncode}: {reason}") from None
 
 
 def _last_line(text: str) -> str:
@@ -255,7 +249,7 @@ def measure(
         probing: how; by default paced for the number of islands.
 
     Raises:
-        MachineError: there is no fping.
+        MachineError: there is no such command as a prefix.
         RunError: an island could not be probed. Unreached pairs do not raise here: call
             `require_all` on the result.
     """

@@ -20,8 +20,10 @@ from testbed.measure.capture import (
     FlowTotal,
     Frame,
     TrafficMatrix,
+    capture_differences,
     capture_name,
     dissect,
+    matrix_rows,
     parse_statistics,
     read_frames,
     read_matrices,
@@ -30,6 +32,7 @@ from testbed.measure.capture import (
     traffic_matrix,
 )
 from testbed.measure.counters import WireEnds, read_counters, wire_ends
+from testbed.measure.series import Counts
 from topologies.errors import RunError
 from topologies.model import Direction
 
@@ -105,6 +108,26 @@ def test_what_islands_sent_is_counted_once_where_it_left() -> None:
         Direction.up("LON"): {("LON", "NYC"): back},
     }
     assert sent_matrix(matrices) == {("NYC", "LON"): flow, ("LON", "NYC"): back}
+
+
+def test_a_capture_that_lacks_frames_is_told_with_its_figures() -> None:
+    matrices: dict[Direction, TrafficMatrix] = {
+        NYC_LON: {("NYC", "LON"): FlowTotal(90_140, 10)},
+        UP: {None: FlowTotal(60, 1)},
+    }
+    counted = {NYC_LON: Counts(99_154, 11, 0), UP: Counts(126, 2, 0)}
+    assert capture_differences(matrices, counted) == [
+        "NYC>LON: 90140 bytes in 10 frames captured, 99154 in 11 counted"
+    ]
+
+
+def test_matrices_become_rows_of_a_file() -> None:
+    flow = FlowTotal(100, 1)
+    rows = matrix_rows({NYC_LON: {("NYC", "LON"): flow, None: flow}})
+    assert [(row["direction"], row["source"], row["target"], row["bytes"]) for row in rows] == [
+        ("NYC>LON", None, None, 100),
+        ("NYC>LON", "NYC", "LON", 100),
+    ]
 
 
 def _pcap(path: Path, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Round trips: fping's words, what a topology asks for, and real probes between namespaces."""
+"""Round trips: what is printed, what a topology asks for, and real probes between namespaces."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from testbed.measure.reach import (
     Probing,
@@ -15,48 +13,23 @@ from testbed.measure.reach import (
     UnreachableError,
     asked_round_trips,
     compare,
-    fping_command,
     measure,
-    parse_fping,
+    parse_times,
 )
 from topologies.errors import MachineError, RunError
 from topologies.files import load
 from topologies.routing import least_delay_routes
 
 
-def test_fping_lines_are_read_with_losses_in_their_place() -> None:
-    # The shape is that of the example under -C in fping(8).
-    text = "somehost    : 91.7 37.0 29.2 - 36.8\n10.0.0.2 : - -\n"
-    assert parse_fping(text) == {
-        "somehost": (91.7, 37.0, 29.2, None, 36.8),
-        "10.0.0.2": (None, None),
-    }
+def test_times_are_read_with_losses_in_their_place() -> None:
+    text = '{"10.0.0.2": [91.7, null, 29], "10.0.0.3": [null]}\n'
+    assert parse_times(text) == {"10.0.0.2": (91.7, None, 29), "10.0.0.3": (None,)}
 
 
-def test_icmp_errors_among_fping_lines_are_passed_over() -> None:
-    text = (
-        "ICMP Host Unreachable from 10.0.0.1 for ICMP Echo sent to 10.0.0.9\n"
-        "10.0.0.9 : -\n10.0.0.2 : 1.5\n"
-    )
-    assert parse_fping(text) == {"10.0.0.9": (None,), "10.0.0.2": (1.5,)}
-
-
-_TIMES = st.lists(st.none() | st.integers(0, 10**7).map(lambda n: n / 1000), min_size=1, max_size=4)
-_ADDRESSES = st.integers(1, 250).map(lambda n: f"10.0.0.{n}")
-
-
-@given(st.dictionaries(_ADDRESSES, _TIMES, max_size=4))
-def test_whatever_fping_prints_is_read_back(times: dict[str, list[float | None]]) -> None:
-    lines = (
-        f"{ip:<16} : " + " ".join("-" if t is None else f"{t:.3f}" for t in row)
-        for ip, row in times.items()
-    )
-    assert parse_fping("\n".join(lines)) == {ip: tuple(row) for ip, row in times.items()}
-
-
-@given(st.text(max_size=200))
-def test_no_text_makes_the_parser_fail(text: str) -> None:
-    parse_fping(text)
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"10.0.0.2": ["fast"]}'])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_times(text)
 
 
 def test_the_first_probe_does_not_count_and_the_median_does() -> None:
@@ -117,33 +90,22 @@ def test_the_time_limit_of_a_probe_exceeds_the_longest_round_trip() -> None:
     assert Probing.paced(9, longest_round_trip_ms=2000).timeout_ms == 4000.0
 
 
-def test_each_target_is_probed_once_a_period() -> None:
-    command = fping_command(["10.0.0.1", "10.0.0.2"], Probing(probes=3, interval_ms=10))
-    assert command[command.index("-C") + 1] == "4"
-    assert command[command.index("-p") + 1] == "20"
-    assert command[-2:] == ["10.0.0.1", "10.0.0.2"]
-
-
-def test_a_missing_fping_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(MachineError, match="fping is missing: apt-get install fping"):
-        measure({"A": []}, {"B": "127.0.0.1"}, {("A", "B"): 0.0})
-
-
 def test_a_missing_command_prefix_is_named() -> None:
     with pytest.raises(MachineError, match="/nonexistent/mnexec is missing"):
         measure({"A": ["/nonexistent/mnexec"]}, {"B": "127.0.0.1"}, {("A", "B"): 0.0})
 
 
 def test_a_prefix_that_enters_nothing_is_not_taken_for_silence_of_the_network() -> None:
-    with pytest.raises(RunError, match="fping failed with 1: no such process"):
-        prefix = ["sh", "-c", "echo no such process >&2; exit 1"]
+    prefix = ["sh", "-c", "echo no such process >&2; exit 1"]
+    with pytest.raises(RunError, match="probing failed with 1: no such process"):
         measure({"A": prefix}, {"B": "127.0.0.1"}, {("A", "B"): 0.0})
 
 
-def test_an_address_that_is_none_is_an_error_with_the_word_of_fping() -> None:
-    with pytest.raises(RunError, match="fping failed with"):
-        measure({"A": []}, {"B": "no-address.invalid"}, {("A", "B"): 0.0}, Probing(1, 1, 10, 200))
+@pytest.mark.root
+def test_an_address_without_a_route_is_unreached(make_namespace: Callable[[], Any]) -> None:
+    quick = Probing(1, 1, 10, 100)
+    reach = measure({"A": make_namespace().prefix}, {"B": "10.9.9.9"}, {("A", "B"): 0.0}, quick)
+    assert reach.unreachable == (("A", "B"),)
 
 
 @pytest.mark.root
@@ -162,3 +124,4 @@ def test_real_namespaces_reach_one_another_and_the_missing_one_is_named(
     assert reach.unreachable == (("A", "C"),)
     reached = [row for row in reach.round_trips if row.reached]
     assert all(row.lost == 0 and 0 < (row.measured_min_ms or 0) < 100 for row in reached)
+    assert [row.lost for row in reach.round_trips if not row.reached] == [3]

@@ -82,7 +82,7 @@ def test_a_run_where_everything_adds_up_is_valid(evidence: Evidence) -> None:
 def test_a_summary_is_what_its_published_schema_says(evidence: Evidence) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     reach = compare({("LON", "NYC"): (9.0, 92.0)}, {("LON", "NYC"): 91.2, ("NYC", "LON"): 91.2})
-    row = CrossCheckRow("NYC>LON", "in", 10, 10, None, 0, 4096)
+    row = CrossCheckRow("NYC>LON", "in", 10, 0, 10, None, 0)
     full = replace(evidence, reach=reach, cross_check=(row,), target_loss=2.0)
     for one in (evidence, full, replace(evidence, workers={}, links={})):
         jsonschema.validate(json.loads(json.dumps(finite(summarize(one)))), SCHEMA)
@@ -224,7 +224,7 @@ def test_a_direction_that_nobody_counted_makes_a_run_invalid(evidence: Evidence)
 
 
 def test_witnesses_that_disagree_make_a_run_invalid(evidence: Evidence) -> None:
-    row = CrossCheckRow("NYC>LON", "in", 10_000, 20_000, None, 10_000, 4096)
+    row = CrossCheckRow("NYC>LON", "in", 10_000, 0, 20_000, None, 10_000)
     assert _reasons(replace(evidence, cross_check=(row,))) == [
         "NYC>LON in: counters differ by 10000 bytes, 4096 are explained"
     ]
