@@ -47,11 +47,11 @@ class RunChoices:
 
 
 def default_rate_scale(topology: Topology) -> float:
-    """Return the largest power of ten, at most 1, that brings every link under 200 Mbit/s.
+    """Return the largest power of ten, at most 1, that brings every WAN link under 200 Mbit/s.
 
     Links of 10 Gbit/s so run at 100 Mbit/s, which two cores carry on every link at once.
     """
-    fastest = max(spec.rate_mbps for spec in topology.directions().values())
+    fastest = max(spec.rate_mbps for spec in topology.wan_directions().values())
     return min(1.0, 10.0 ** math.floor(math.log10(COMFORTABLE_RATE_MBPS / fastest)))
 
 

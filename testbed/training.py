@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from testbed.deploy.environment import command_line, worker_environments
 from testbed.deploy.fleet import Fleet
 from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
-from testbed.measure.capture import Capture, read_matrices, sent_matrix
+from testbed.measure.capture import Capture, FlowTotal, read_matrices, sent_matrix
 from testbed.measure.counters import WireEnds, read_counters, wire_ends
 from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops, ring_share
 from testbed.measure.reach import Reachability
@@ -43,6 +43,7 @@ OUTPUT_DIRECTORY = "/tmp/job/out"
 SETTLE_S = 0.8
 
 Rows = dict[str, list[dict[str, Any]]]
+SentTraffic = dict[tuple[str, str], FlowTotal]
 
 
 @dataclass(frozen=True)
@@ -150,12 +151,12 @@ def train(
     record.amend_manifest(plan=job.plan())
     with islands.fleet(_progress(stages)) as fleet:
         deploy(fleet, stages)
-        with _sampling(job, record) as sampler, _capturing(job, record, stages):
+        with _sampling(job, record) as sampler, _capturing(job, record) as sent:
             reports = _work(job, fleet, sampler, record, stages)
             time.sleep(SETTLE_S)
         collect(fleet, record, stages)
     evidence = _evidence(job, reports.snapshot(), sampler, reach)
-    return _conclude(job, summarize(evidence), record, stages)
+    return _conclude(job, summarize(evidence), sent, record, stages)
 
 
 def _progress(stages: Stages) -> Callable[[str, str, int, int], None]:
@@ -252,20 +253,27 @@ def _sampling(job: Job, record: RunRecord) -> Iterator[Sampler]:
 
 
 @contextmanager
-def _capturing(job: Job, record: RunRecord, stages: Stages) -> Iterator[None]:
-    """Capture every direction while the body runs, when the order asks for it."""
+def _capturing(job: Job, record: RunRecord) -> Iterator[SentTraffic]:
+    """Capture every direction while the body runs, when the order asks for it.
+
+    What was captured is in the mapping that this yields, once the body is over.
+    """
+    sent: SentTraffic = {}
     if not job.order.capture:
-        yield
+        yield sent
         return
     capture = Capture(job.ends, record.capture_directory)
     try:
-        yield
+        yield sent
     finally:
         statistics = capture.stop()
-    dropped = sum(one.dropped for one in statistics.values())
-    record.event("capture", dropped=dropped, captured=sum(x.captured for x in statistics.values()))
+    record.event(
+        "capture",
+        captured=sum(one.captured for one in statistics.values()),
+        dropped=sum(one.dropped for one in statistics.values()),
+    )
     matrices = read_matrices(capture.files, job.wan.fabric.site_of_island_ip)
-    stages.console.print(traffic_table(sent_matrix(matrices)))
+    sent.update(sent_matrix(matrices))
 
 
 def closing_lines(job: Job, summary: Summary, record: RunRecord) -> list[str]:
@@ -285,13 +293,18 @@ def closing_lines(job: Job, summary: Summary, record: RunRecord) -> list[str]:
     ]
 
 
-def _conclude(job: Job, summary: Summary, record: RunRecord, stages: Stages) -> int:
+def _conclude(
+    job: Job, summary: Summary, sent: SentTraffic, record: RunRecord, stages: Stages
+) -> int:
     record.rounds(summary["rounds"])
-    record.write_summary(summary)
+    captured = {f"{a}>{b}": asdict(flow) for (a, b), flow in sorted(sent.items())}
+    record.write_summary({**summary, "captured_traffic": captured or None})
     stages.finish()
     console = stages.console
     console.print(round_table(summary))
     console.print(link_table(summary))
+    if sent:
+        console.print(traffic_table(sent))
     for line in closing_lines(job, summary, record):
         console.print(line, highlight=False, markup=False)
     for reason in summary["reasons"]:

@@ -1,0 +1,75 @@
+import json
+import sys
+
+import pytest
+
+from testbed import cli
+from testbed.launch import default_rate_scale
+from topologies.files import load
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    sys.argv = ["atoll", *words]
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["emulate", "nin_city"], "did you mean 'nine_city'"),
+        (["emulate", "nine_city", "--rate-scale", "-1"], "--rate-scale"),
+        (["emulate", "nine_city", "--rate-scale", "nan"], "--rate-scale"),
+        (["emulate", "nine_city", "--links", "wet string"], "netem, linkd"),
+        (["emulate", "nine_city", "--datapath", "wet string"], "kernel, userspace"),
+        (["emulate", "nine_city", "--rounds", "0"], "--rounds"),
+        (["emulate", "nine_city", "--outer", "magic"], "mean, diloco, none"),
+        (["emulate", "nine_city", "--outer", "none", "--local-steps", "5"], "--local-steps"),
+        (["emulate", "nine_city", "--congestion-control", "magic"], "--congestion-control"),
+        (["emulate", "nine_city", "--frobnicate"], "--frobnicate"),
+        (["frobnicate"], "frobnicate"),
+        (["clean", "no-such-run"], "no-such-run"),
+        (["exec", "NYC", "--run", "no-such-run", "--", "true"], "no-such-run"),
+        (["topology", "check", "no-such-file.yaml"], "no-such-file.yaml"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    code, out, err = run(capsys, *words)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("atoll: ")
+    assert says in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_good_file_is_said_to_be_good(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "topology", "check", "nine_city")
+    assert code == 0
+    assert out.strip() == "nine_city: 9 sites, 11 links, nothing wrong"
+
+
+def test_bundled_topologies_are_listed_with_their_size(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "topology", "list", "--json")
+    sizes = {row["name"]: (row["sites"], row["links"]) for row in json.loads(out)["rows"]}
+    assert sizes["nine_city"] == (9, 11)
+    assert sizes["netstorm_nine"] == (9, 13)
+    assert sizes["abilene"] == (11, 14)
+    assert sizes["b4"] == (12, 19)
+
+
+def test_the_doctor_tells_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "doctor", "--json")
+    report = json.loads(out)
+    assert code == (0 if report["can_emulate"] else 1)
+    assert {row["status"] for row in report["rows"]} <= {"ok", "warn", "missing"}
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [("nine_city", 0.01), ("abilene", 0.01), ("netstorm_nine", 1.0)]
+)
+def test_links_run_at_up_to_200_mbps_by_default(name: str, scale: float) -> None:
+    assert default_rate_scale(load(name)) == pytest.approx(scale)
