@@ -19,12 +19,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from ipaddress import ip_address, ip_network
 from typing import Any, TypeVar
 
 from controller import arp, messages
 from controller.diff import Phase
 from controller.events import LOG, EventLog
-from controller.fabric import ACCESS_PORT, Fabric
+from controller.fabric import ACCESS_PORT, MANAGEMENT_NETWORK, Fabric
 from controller.intents import MulticastTree
 from controller.replies import Gathering
 from controller.session import Status, SwitchSession
@@ -149,24 +150,35 @@ class FabricController(Application):  # type: ignore[misc]
     def _connected(self, site: str | None, datapath: Any) -> None:
         address = str(datapath.address[0])
         if site is None:
-            self._refuse(f"{datapath.id:016x}", address, datapath)
-            return
+            self._refuse(datapath, address, "is not in the topology")
+        elif not self._may_speak_for(site, address):
+            self._refuse(datapath, address, f"is not at the address of the switch of {site}")
+        else:
+            self._accept(site, datapath, address)
+
+    def _may_speak_for(self, site: str, address: str) -> bool:
+        """On the management network, where islands are too, only the switch's own address may."""
+        if ip_address(address) not in ip_network(MANAGEMENT_NETWORK):
+            return True
+        return address == self.fabric.switch_management_ip(site)
+
+    def _refuse(self, datapath: Any, address: str, why: str) -> None:
+        dpid = f"{datapath.id:016x}"
+        with self.lock:
+            self.strangers[dpid] = address
+        self.events_log.add("refused", "", f"datapath {dpid} from {address} {why}")
+        datapath.close()
+
+    def _accept(self, site: str, datapath: Any, address: str) -> None:
         with self.lock:
             switch = self.switches[site]
             before, switch.datapath, switch.address = switch.datapath, datapath, address
             switch.session.connected(time.monotonic())
+        again = "again " if before is not None else ""
+        self.events_log.add("connect", site, f"connected {again}from {address}")
         if before is not None:
-            self.events_log.add("connect", site, f"connected again from {address}")
             before.close()
-        else:
-            self.events_log.add("connect", site, f"connected from {address}")
         self._read(site, datapath)
-
-    def _refuse(self, dpid: str, address: str, datapath: Any) -> None:
-        with self.lock:
-            self.strangers[dpid] = address
-        self.events_log.add("refused", "", f"datapath {dpid} from {address} is not in the topology")
-        datapath.close()
 
     def _disconnected(self, site: str, datapath: Any) -> None:
         with self.lock:

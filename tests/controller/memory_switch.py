@@ -33,7 +33,7 @@ class MemoryDatapath(ofproto_protocol.ProtocolDesc):  # type: ignore[misc]
     ) -> None:
         super().__init__(version=4)
         self.id, self.switch, self.ports_up, self.max_meter = dpid, switch, ports_up, max_meter
-        self.address = ("10.255.0.9", 40000 + dpid)
+        self.address = ("127.0.0.1", 40000 + dpid)
         self.closed = False
         self.sent: list[Any] = []
         self.refuse_with: tuple[int, int] | None = None

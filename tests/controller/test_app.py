@@ -72,8 +72,21 @@ def test_an_unknown_datapath_is_refused_and_reported(controller: FabricControlle
     assert stranger.closed
     assert stranger.programmed() == []
     health = Readout(controller).health()
-    assert health["unknown_datapaths"] == {"0000000000000063": "10.255.0.9"}
+    assert health["unknown_datapaths"] == {"0000000000000063": "127.0.0.1"}
     assert "datapath 0000000000000063" in Readout(controller).events()[-1]["text"]
+
+
+def test_an_island_cannot_pass_for_a_switch(controller: FabricController) -> None:
+    fabric = Fabric.of(triangle())
+    switch, island = datapath_of(fabric, "NYC"), datapath_of(fabric, "NYC")
+    switch.address = (fabric.switch_management_ip("NYC"), 40001)
+    island.address = (fabric.island_management_ip("NYC"), 40002)
+    switch.connect(controller)
+    island.connect(controller)
+    assert island.closed and not switch.closed
+    assert controller.switches["NYC"].datapath is switch
+    last = Readout(controller).events()[-1]
+    assert last["text"].endswith("is not at the address of the switch of NYC")
 
 
 def test_a_port_down_moves_traffic_to_the_remaining_links(controller: FabricController) -> None:

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from controller.client import NorthboundClient
 from controller.launcher import Address
-from topologies.errors import UserError
+from topologies.errors import RunError, UserError
 
 REPOSITORY = Path(__file__).parents[2]
 LEARNING_SWITCH = Path(__file__).parent / "learning_switch.py"
+HELLO = bytes.fromhex("0400000800000001")
+GARBAGE = (
+    b"GET / HTTP/1.1\r\n\r\n",
+    bytes(1000),
+    bytes([255]) * 1000,
+    HELLO + bytes.fromhex("0406ffff00000002"),
+    HELLO + bytes.fromhex("0406000800000002"),
+    HELLO + bytes.fromhex("0413001000000003000d000000000000"),
+    bytes.fromhex("0100000800000001"),
+)
 HEADER = "from ryu.base import app_manager\n"
 
 
@@ -77,6 +91,41 @@ def test_an_address_of_somebody_else_is_one_line() -> None:
     code, line = _complaint("nine_city", "--listen", "192.0.2.1:6653")
     assert code == 1
     assert line == "controller: cannot listen on 192.0.2.1:6653: Cannot assign requested address"
+
+
+def test_garbage_on_the_openflow_port_does_no_harm() -> None:
+    openflow, http = _free_ports(2)
+    words = ["nine_city", "--listen", f"127.0.0.1:{openflow}", "--http", f"127.0.0.1:{http}"]
+    command = [sys.executable, "-W", "ignore", "-m", "controller", *words]
+    process = subprocess.Popen(command, cwd=REPOSITORY, stderr=subprocess.DEVNULL)
+    client = NorthboundClient(f"http://127.0.0.1:{http}")
+    try:
+        _until_answered(client)
+        for garbage in GARBAGE:
+            with socket.create_connection(("127.0.0.1", openflow), timeout=10) as link:
+                link.sendall(garbage)
+        health = client.health()
+        assert len(health["not_confirmed"]) == 9
+        with socket.create_connection(("127.0.0.1", openflow), timeout=10) as link:
+            assert link.recv(2) == HELLO[:2], "it still greets a switch"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def _until_answered(client: NorthboundClient) -> None:
+    for _ in range(300):
+        with contextlib.suppress(RunError):
+            client.health()
+            return
+        time.sleep(0.1)
+    raise AssertionError("the controller does not answer")
 
 
 def test_modules_of_ryu_are_those_of_the_library_itself() -> None:
