@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,8 @@ from testbed.measure.capture import (
     traffic_matrix,
 )
 from testbed.measure.counters import WireEnds, read_counters, wire_ends
-from testbed.measure.series import Counts
+from testbed.measure.sampler import Sampler
+from testbed.measure.series import Counts, load_links_csv, traffic_between
 from topologies.errors import RunError
 from topologies.model import Direction
 
@@ -276,3 +279,24 @@ def test_a_capture_that_reaches_its_limit_says_so(
     subprocess.run(send, check=True, timeout=60)
     statistics = capture.stop()[NYC_LON]
     assert (statistics.captured, statistics.full, statistics.complete) == (100, True, False)
+
+
+@pytest.mark.root
+def test_a_sampled_series_holds_what_was_sent_between_two_moments(
+    make_namespace: Callable[[], Any], tmp_path: Path
+) -> None:
+    wire = _Wire(make_namespace)
+    source = partial(read_counters, wire.ends, wire.middle.proc_net_dev)
+    send = [*wire.nyc.prefix, sys.executable, "-c", SEND, "10.0.0.2", *["1000"] * 100]
+    with Sampler(source, tmp_path / "links.csv", interval_s=0.05) as sampler:
+        subprocess.run(send, check=True, timeout=60)
+        sampler.sample()
+        between = time.time()
+        subprocess.run(send, check=True, timeout=60)
+    for series in (sampler.series(), load_links_csv(tmp_path / "links.csv")):
+        first = traffic_between(series, 0, between)
+        both = traffic_between(series, 0, time.time())
+        assert first[NYC_LON] == Counts(100 * 1042, 100, 0)
+        assert both[NYC_LON] == Counts(200 * 1042, 200, 0)
+        # The other way go ICMP errors, at a rate that the receiver chooses: nobody listens.
+        assert both[NYC_LON.reverse] == Counts(*wire.sent_by(wire.lon), 0)
