@@ -25,7 +25,6 @@ PYTHON_PACKAGES = (
 PROGRAMS: Mapping[str, Sequence[str]] = {
     "openvswitch": ("ovs-vswitchd", "--version"),
     "tcpdump": ("tcpdump", "--version"),
-    "fping": ("fping", "--version"),
     "sshd": ("ssh", "-V"),
     "iproute2": ("ip", "-V"),
 }
