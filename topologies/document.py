@@ -64,9 +64,13 @@ class Document:
 
 
 def field_name(path: Path) -> str:
-    """Return a path as users write it: `links[3].rate_mbps`."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    """Return a path as users write it, `links[3].rate_mbps`; odd keys are quoted and cut."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{_key(step)}" for step in path)
     return text.removeprefix(".")
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"\w{1,40}", key) else repr(key[:40])
 
 
 def read_yaml(text: str, file: str) -> Document:

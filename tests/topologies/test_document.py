@@ -48,6 +48,10 @@ def test_a_key_given_twice_is_refused_with_both_lines() -> None:
     )
 
 
+def test_an_odd_key_is_quoted_so_that_the_message_stays_a_line() -> None:
+    assert refusal('"a\\nb": 1\n"a\\nb": 2\n').startswith("file.yaml:2: 'a\\nb': given already")
+
+
 def test_an_alias_is_refused_before_it_unfolds() -> None:
     bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
         f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]"
@@ -98,7 +102,7 @@ plain = st.recursive(
     st.booleans()
     | st.integers(-(10**17), 10**17)
     | st.floats(allow_nan=False)
-    | st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=20)
+    | st.text(st.characters(codec="utf-8", exclude_categories=["C"]), max_size=20)
     | st.sampled_from(["NO", "true", "null", "~", "", "1e3", "010", ".inf", "1_0", "- a", "a: b"]),
     lambda inner: (
         st.lists(inner, max_size=3)

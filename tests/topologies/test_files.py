@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.topologies.strategies import topologies
 from topologies.errors import UserError
@@ -318,6 +320,21 @@ def test_a_name_with_a_nul_is_told_and_not_printed() -> None:
     with pytest.raises(UserError) as caught:
         load("a\0b")
     assert str(caught.value).isprintable()
+
+
+ODD = ["", ":", "-", "{", "]", '"', "&a", "*a", "!!x ", "NO", ".nan", "1e9", "\t", "\0", "#", "A"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_damaged_file_is_read_or_refused_in_one_line(data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(GOOD) - 1))
+    end = data.draw(st.integers(start, min(len(GOOD), start + 12)))
+    text = GOOD[:start] + data.draw(st.sampled_from(ODD)) + GOOD[end:]
+    try:
+        load_text(text, "my.yaml")
+    except UserError as error:
+        assert re.match(r"my\.yaml:\d+: ([\w.\[\]]|'.*')+: .+; .+\Z", str(error)), str(error)
 
 
 @settings(max_examples=60, deadline=None)

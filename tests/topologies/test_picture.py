@@ -43,7 +43,7 @@ def texts(figure: Figure) -> list[Annotation]:
 
 
 def box(label: Annotation) -> Any:
-    canvas: Any = label.figure.canvas  # type: ignore[union-attr]
+    canvas: Any = label.figure.canvas
     return label.get_window_extent(canvas.get_renderer())
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import networkx as nx
 import pytest
@@ -129,7 +130,7 @@ def test_an_unknown_site_has_no_route() -> None:
 
 def reference_path(topology: Topology, a: str, b: str) -> list[str]:
     """The least (delay, codes) of all shortest paths, listed by networkx."""
-    graph = nx.DiGraph()
+    graph: nx.DiGraph[str] = nx.DiGraph()
     for way, spec in topology.wan_directions().items():
         graph.add_edge(way.source, way.target, ns=max(1, nanoseconds(spec.one_way_delay_ms)))
     return min(nx.all_shortest_paths(graph, a, b, weight="ns"))
@@ -157,10 +158,10 @@ def test_hop_by_hop_forwarding_follows_the_whole_path(topology: Topology) -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(topologies(whole_delays(3)), st.randoms(use_true_random=False))
-def test_the_order_of_a_file_changes_no_route(topology: Topology, random: object) -> None:
+def test_the_order_of_a_file_changes_no_route(topology: Topology, random: Random) -> None:
     sites, links = list(topology.sites), list(topology.links)
-    random.shuffle(sites)  # type: ignore[attr-defined]
-    random.shuffle(links)  # type: ignore[attr-defined]
+    random.shuffle(sites)
+    random.shuffle(links)
     turned = [Link(x.b, x.a, x.backward, x.forward) for x in links]
     shuffled = replace(topology, sites=tuple(sites), links=tuple(turned))
     assert least_delay_routes(shuffled).next_hops == least_delay_routes(topology).next_hops
