@@ -153,6 +153,31 @@ def test_the_survivors_name_the_site_of_the_worker_that_was_killed(
     assert read_events(tmp_path / "0" / "worker.jsonl")[-1]["event"] == "error"
 
 
+FAILS_BY_ITSELF = """
+import os
+from workloads.training import train, worker
+
+def evaluate(*_):
+    raise MemoryError("no room for the windows")
+
+if os.environ["RANK"] == "1":
+    worker.evaluate = evaluate
+train.main()
+"""
+
+
+def test_a_worker_that_fails_by_itself_is_named_with_its_reason(
+    nursery: Any, start_ranks: Callable[..., list[int]], tmp_path: Path
+) -> None:
+    script = tmp_path / "fails.py"
+    script.write_text(FAILS_BY_ITSELF)
+    workers = start_ranks([str(script), "--preset", "tiny", "--no-progress"], 3, "NYC,LON,TYO")
+    outcomes = [nursery.finish(worker) for worker in workers]
+    assert [outcome.exit_code for outcome in outcomes] == [1, 1, 1]
+    for other in (outcomes[0], outcomes[2]):
+        assert other.stderr == "error: LON (rank 1) failed: MemoryError: no room for the windows\n"
+
+
 def await_round(path: Path) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -35,5 +35,5 @@ def bounded(call: Callable[[], Result], limit_s: float) -> Result:
         return future.result(timeout=limit_s)
     except FutureTimeoutError as error:
         if future.done():
-            raise
+            return future.result()
         raise TimeoutError(f"no answer within {limit_s:g} s") from error
