@@ -41,18 +41,21 @@ class LinkdBackend:
         self._closed = False
 
     @classmethod
-    def start(cls, run_directory: Path, realtime: bool = True) -> LinkdBackend:
+    def start(
+        cls, run_directory: Path, realtime: bool = True, program: Path | None = None
+    ) -> LinkdBackend:
         """Start the daemon in the current network namespace.
 
         Args:
             run_directory: where its socket and its log go; must exist.
             realtime: ask for real-time priority; without permission it runs on without, and
                 `realtime` of this object tells.
+            program: another build of the daemon, such as one with sanitizers.
 
         Raises:
             MachineError: when it cannot be built or started.
         """
-        program = ensure_built()
+        program = program or ensure_built()
         path = run_directory / SOCKET_NAME
         path.unlink(missing_ok=True)
         command = [str(program), *(["--realtime"] if realtime else []), "--listen-fd"]

@@ -132,7 +132,8 @@ def test_counters_are_read_from_both_ends() -> None:
         [
             {"kind": "ingress", "dev": "w0a", "bytes": 86_000, "packets": 1000, "drops": 0},
             {"kind": "noqueue", "dev": "lo"},
-            {"kind": "netem", "dev": "w0b", "bytes": 70_000, "packets": 700, "drops": 290, "qlen": 4},
+            {"kind": "netem", "dev": "w0b", "bytes": 70_000, "packets": 700, "drops": 290,
+             "qlen": 4},
             {"kind": "tbf", "dev": "w0b", "bytes": 70_000, "packets": 700, "drops": 90, "qlen": 6},
         ]
     )  # fmt: skip
