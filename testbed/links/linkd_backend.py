@@ -28,7 +28,7 @@ class LinkdBackend:
     """Joins wires through a `linkd` that it started in the current network namespace.
 
     The control socket is `linkd.sock` and the daemon's complaints are in `linkd.log`, both in the
-    run's directory.
+    run's directory. The daemon ends with the process that started it, however that ends.
     """
 
     name: ClassVar[str] = "linkd"
@@ -143,7 +143,7 @@ class LinkdBackend:
 def _greeted(process: subprocess.Popen[bytes], path: Path) -> Client:
     client = Client.connect(path)
     try:
-        client.ask("hello")
+        client.ask("own")
     except RunError as error:
         client.close()
         process.kill()

@@ -1,6 +1,8 @@
 """The daemon as a process: refusals, faults, and a whole life under sanitizers."""
 
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -32,6 +34,28 @@ def test_a_killed_daemon_is_told_and_ends_the_counters(tmp_path: Path) -> None:
         assert backend.failure() == f"linkd was ended by SIGKILL; its log is {tmp_path / LOG_NAME}"
         with pytest.raises(RunError):
             backend.counters()
+
+
+STARTER = """
+import sys, time
+from pathlib import Path
+from testbed.links.linkd_backend import LinkdBackend
+print(LinkdBackend.start(Path(sys.argv[1]), realtime=False).process_id, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_daemon_ends_with_a_starter_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STARTER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout
+        daemon = Path(f"/proc/{int(starter.stdout.readline())}")
+        assert daemon.exists()
+        starter.kill()
+    limit = time.monotonic() + 20
+    while daemon.exists() and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert not daemon.exists()
 
 
 def test_closing_twice_leaves_no_process_and_no_socket(tmp_path: Path) -> None:

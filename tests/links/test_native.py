@@ -22,6 +22,7 @@ def test_random_requests_packets_and_frames_break_nothing(fuzz_program: Path, se
 REQUESTS = {
     "hello": "ok",
     "status": "ok",
+    "own": "ok",
     "join 1 w1a w1b rate=5 / rate=6": "ok",
     "join 1 w1a w1b / ": "ok",
     "set 1 backward loss=0 delay=5": "ok",

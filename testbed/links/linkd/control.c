@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const VERB_NAMES[VERBS] = {
-    [HELLO] = "hello", [JOIN] = "join",     [PART] = "part", [SET] = "set",
+    [HELLO] = "hello", [OWN] = "own", [JOIN] = "join", [PART] = "part", [SET] = "set",
     [COUNTERS] = "counters", [STATUS] = "status", [QUIT] = "quit"};
 
 static const char *const WAY_NAMES[WAYS] = {[FORWARD] = "forward", [BACKWARD] = "backward"};

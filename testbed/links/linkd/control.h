@@ -1,6 +1,7 @@
 /* The control protocol: one line in, lines out, the last of them `ok` or `error WHY`.
  *
  *   hello
+ *   own                                                    the daemon ends with this client
  *   join INDEX END_A END_B KEY=VALUE... / KEY=VALUE...     forward, then backward
  *   part INDEX
  *   set INDEX forward|backward KEY=VALUE...
@@ -21,7 +22,7 @@
 
 enum { LINE_MAX_BYTES = 2048, WAYS = 2, COUNTERS_LINE_BYTES = 2048 };
 
-enum verb { HELLO, JOIN, PART, SET, COUNTERS, STATUS, QUIT, VERBS };
+enum verb { HELLO, OWN, JOIN, PART, SET, COUNTERS, STATUS, QUIT, VERBS };
 
 enum way { FORWARD, BACKWARD };
 

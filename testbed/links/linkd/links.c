@@ -253,20 +253,20 @@ static char *counters(const struct links *links)
     return text;
 }
 
-char *links_answer(struct links *links, char *line)
+char *links_refuse(const char *wrong)
 {
-    struct request request;
-    const char *wrong = request_parse(line, &request);
+    return answer("error %s", wrong);
+}
 
-    if (wrong)
-        return answer("error %s", wrong);
-    switch (request.verb) {
+char *links_answer(struct links *links, const struct request *request)
+{
+    switch (request->verb) {
     case JOIN:
-        return join(links, &request);
+        return join(links, request);
     case PART:
-        return part(links, &request);
+        return part(links, request);
     case SET:
-        return change(links, &request);
+        return change(links, request);
     case COUNTERS:
         return counters(links);
     case STATUS:

@@ -33,7 +33,10 @@ void links_receive(struct links *links, struct lane *lane);
 /* Puts out everything that is due. */
 void links_release(struct links *links);
 
-/* Carries a request line out. The answer is complete, and to be freed; NULL without memory. */
-char *links_answer(struct links *links, char *line);
+/* Carries a request out. The answer is complete, and to be freed; NULL without memory. */
+char *links_answer(struct links *links, const struct request *request);
+
+/* The answer to a line that is no request. */
+char *links_refuse(const char *wrong);
 
 #endif

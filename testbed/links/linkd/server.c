@@ -27,8 +27,10 @@ bool server_open(struct server *server, struct links *links, int listener, int e
     return watch(server, listener, EPOLLIN, server, EPOLL_CTL_ADD);
 }
 
-static void hang_up(struct client *client)
+static void hang_up(struct server *server, struct client *client)
 {
+    if (client->owner)
+        server->links->ended = true;
     close(client->fd);
     free(client->answer);
     memset(client, 0, sizeof *client);
@@ -39,7 +41,7 @@ void server_close(struct server *server)
 {
     for (int i = 0; i < CLIENTS_MAX; i++)
         if (server->client[i].fd >= 0)
-            hang_up(&server->client[i]);
+            hang_up(server, &server->client[i]);
     close(server->listener);
 }
 
@@ -59,7 +61,7 @@ static void welcome(struct server *server)
             continue;
         server->client[i].fd = fd;
         if (!watch(server, fd, EPOLLIN, &server->client[i], EPOLL_CTL_ADD))
-            hang_up(&server->client[i]);
+            hang_up(server, &server->client[i]);
         return;
     }
     if (fd >= 0)
@@ -83,6 +85,17 @@ static bool send_answer(struct server *server, struct client *client)
     return watch(server, client->fd, client->answer ? EPOLLOUT : EPOLLIN, client, EPOLL_CTL_MOD);
 }
 
+static char *answer_line(struct server *server, struct client *client)
+{
+    struct request request;
+    const char *wrong = request_parse(client->line, &request);
+
+    if (wrong)
+        return links_refuse(wrong);
+    client->owner |= request.verb == OWN;
+    return links_answer(server->links, &request);
+}
+
 /* Carries out the lines that are complete, until an answer does not fit into the socket. */
 static bool serve_lines(struct server *server, struct client *client)
 {
@@ -93,7 +106,7 @@ static bool serve_lines(struct server *server, struct client *client)
         size_t taken = (size_t)(end - client->line) + 1;
 
         *end = '\0';
-        client->answer = links_answer(server->links, client->line);
+        client->answer = answer_line(server, client);
         client->line_bytes -= taken;
         memmove(client->line, client->line + taken, client->line_bytes);
         if (!client->answer || !send_answer(server, client))
@@ -126,5 +139,5 @@ void server_handle(struct server *server, void *source)
     else
         there = receive(client);
     if (!there || !serve_lines(server, client))
-        hang_up(client);
+        hang_up(server, client);
 }

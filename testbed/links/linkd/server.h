@@ -10,6 +10,7 @@ enum { CLIENTS_MAX = 16 };
 
 struct client {
     int fd; /* negative: this place is free */
+    bool owner; /* the daemon ends with it */
     char line[LINE_MAX_BYTES];
     size_t line_bytes;
     char *answer; /* not yet sent from `answer_sent` on */

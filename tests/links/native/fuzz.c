@@ -30,7 +30,7 @@ static uint64_t any(uint64_t below)
     } while (0)
 
 static const char *const WORDS[] = {
-    "hello",    "join",    "part",      "set",        "counters", "status",
+    "hello",    "own",     "join",    "part",      "set",        "counters", "status",
     "quit",     "forward", "backward",  "/",          "w1a",      "w1b",
     "7",        "0",       "rate=1000", "delay=5",    "jitter=5", "queue=9",
     "loss=0",   "loss=",   "=",         "reorder=2",  "seed=18446744073709551615",
