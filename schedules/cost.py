@@ -270,23 +270,18 @@ def clique_work(
         return None
     if collective == INNETWORK:
         return _innetwork_work(model, clique, style)
-    trees = [_member_tree(model, collective, root, clique, style) for root in clique]
-    return CliqueWork(clique, tuple(trees))
-
-
-def _member_tree(
-    model: CostModel, collective: str, root: int, clique: Clique, style: str
-) -> CarriedTree:
-    others = tuple(member for member in clique if member != root)
-    tree = _tree_at(model, collective, root, clique, style)
-    return CarriedTree(collective, tree.pruned(others), others)
-
-
-def _tree_at(model: CostModel, kind: str, root: int, clique: Clique, style: str) -> Tree:
     if style == LEAST_DELAY:
-        grow = tree_from if kind == MULTICAST else tree_to
-        return grow(model.tree_network, root, clique)
-    return Tree.rooted(_shared_tree(model, clique).hops, root)
+        grow = tree_from if collective == MULTICAST else tree_to
+        found = [grow(model.tree_network, root, clique) for root in clique]
+    else:
+        shared = _shared_tree(model, clique)
+        found = [Tree.rooted(shared.hops, root) for root in clique]
+    return CliqueWork(clique, tuple(_carried(collective, tree, clique) for tree in found))
+
+
+def _carried(collective: str, tree: Tree, clique: Clique) -> CarriedTree:
+    others = tuple(member for member in clique if member != tree.root)
+    return CarriedTree(collective, tree.pruned(others), others)
 
 
 def _shared_tree(model: CostModel, clique: Clique) -> Tree:
@@ -301,7 +296,7 @@ def _innetwork_work(model: CostModel, clique: Clique, style: str) -> CliqueWork 
     roots = reachable if style == LEAST_DELAY else sorted(shared.sites)
     best: tuple[tuple[int, int, int], CliqueWork] | None = None
     for root in roots:
-        work = _innetwork_at(model, clique, root, style)
+        work = _innetwork_at(model, clique, root, shared if style == FEWEST_LINKS else None)
         if work is not None:
             links = sum(len(carried.tree.hops) for carried in work.trees)
             key = (clique_latency_ns(model, INNETWORK, work), links, root)
@@ -310,9 +305,14 @@ def _innetwork_work(model: CostModel, clique: Clique, style: str) -> CliqueWork 
     return None if best is None else best[1]
 
 
-def _innetwork_at(model: CostModel, clique: Clique, root: int, style: str) -> CliqueWork | None:
-    up = _tree_at(model, AGGREGATION, root, clique, style).pruned(clique)
-    down = _tree_at(model, MULTICAST, root, clique, style).pruned(clique)
+def _innetwork_at(
+    model: CostModel, clique: Clique, root: int, shared: Tree | None
+) -> CliqueWork | None:
+    if shared is None:
+        up = tree_to(model.tree_network, root, clique)
+        down = tree_from(model.tree_network, root, clique)
+    else:
+        up = down = Tree.rooted(shared.hops, root).pruned(clique)
     if upward_streams(up, clique, model.fan_in).at_root != 1:
         return None
     trees = (CarriedTree(AGGREGATION, up, clique), CarriedTree(MULTICAST, down, clique))

@@ -88,8 +88,23 @@ def best_ring(
     """
     ordered = tuple(sorted(members))
     if len(ordered) <= EXACT_RING_MEMBERS:
-        return _exact(network, ordered, latency_first)
+        return exact_rings(network, ordered)[latency_first]
     return _local_search(network, ordered, latency_first)
+
+
+def exact_rings(
+    network: Network, members: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the best of all orders of sorted members: by load first, and by latency first."""
+    places = _orders(len(members))
+    orders = np.asarray(members, dtype=np.int64)[places]
+    following = np.roll(orders, -1, axis=1)
+    busiest = _busiest(network.crossings(members), places, network.slowness)
+    wan = network.wan_hops[orders, following].sum(axis=1)
+    latency = _latency(network.delay_ns[orders, following])
+    by_load = orders[np.lexsort((latency, wan, busiest))[0]]
+    by_latency = orders[np.lexsort((wan, busiest, latency))[0]]
+    return tuple(by_load.tolist()), tuple(by_latency.tolist())
 
 
 def ring_cost(network: Network, order: Sequence[int]) -> RingCost:
@@ -119,17 +134,6 @@ def _orders(count: int) -> NDArray[np.int8]:
     """((n-1)!, n) every order of n members that begins with the first, in lexicographic order."""
     rest = np.array(list(permutations(range(1, count))), dtype=np.int8).reshape(-1, count - 1)
     return np.hstack([np.zeros((len(rest), 1), dtype=np.int8), rest])
-
-
-def _exact(network: Network, members: tuple[int, ...], latency_first: bool) -> tuple[int, ...]:
-    places = _orders(len(members))
-    orders = np.asarray(members, dtype=np.int64)[places]
-    following = np.roll(orders, -1, axis=1)
-    busiest = _busiest(network.crossings(members), places, network.slowness)
-    wan = network.wan_hops[orders, following].sum(axis=1)
-    latency = _latency(network.delay_ns[orders, following])
-    keys = (wan, busiest, latency) if latency_first else (latency, wan, busiest)
-    return tuple(int(site) for site in orders[np.lexsort(keys)[0]])
 
 
 def _busiest(

@@ -228,11 +228,14 @@ class RoundSet:
         split = split_round(self.model, collective, found, self.clock, self._pool)
         if split is None:
             return None, np.inf
+        accepted = self._accepted(collective, split.works)
+        if split.exact and accepted is not None:
+            return accepted, max(bound, accepted.seconds)
         compute = float(self._compute(self.masks[[row]])[0])
         floor = next(floor for floor in self._floors if floor.collective == collective)
         latency = floor.latency_ns[self.masks[row]].max()
         least = self.clock.seconds(np.array(split.bound), latency, np.array(compute))
-        return self._accepted(collective, split.works), max(bound, float(least))
+        return accepted, max(bound, float(least))
 
     def _accepted(self, collective: str, works: Sequence[CliqueWork]) -> ChosenRound | None:
         """Cost a choice; None when it breaks a limit."""

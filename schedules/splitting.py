@@ -16,7 +16,8 @@ This is the fractional optimum; splitting a message finely enough attains it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -27,6 +28,7 @@ from schedules.constraints import Clock
 from schedules.cost import (
     FEWEST_LINKS,
     LEAST_DELAY,
+    NANOSECONDS,
     CarriedTree,
     Clique,
     CliqueWork,
@@ -37,7 +39,7 @@ from schedules.cost import (
 )
 from schedules.network import FloatArray, IntArray
 from schedules.partitions import mask_of
-from schedules.pool import CostedTree, TreePool, leaving, summed
+from schedules.pool import CostedTree, CountArray, TreePool, leaving, summed
 from schedules.steiner import EXACT_TERMINALS, SteinerTable, steiner_table, steiner_tree
 from schedules.trees import Tree
 
@@ -78,12 +80,23 @@ class Split:
     Attributes:
         works: the cliques with their trees and shares.
         units: transfer time of that split.
-        bound: no choice of trees takes less.
+        bound: no choice of trees has a shorter transfer.
+        exact: whether no choice takes less time, latency included where it counts.
     """
 
     works: tuple[CliqueWork, ...]
     units: float
     bound: float
+    exact: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Capped:
+    """The ways found for a latency cap, their transfer units and the round's seconds."""
+
+    columns: list[Column]
+    units: float
+    seconds: float
 
 
 Pricer = Callable[[int, FloatArray, float], tuple[Column | None, float]]
@@ -130,32 +143,28 @@ class SplitProblem:
         """Cost one way to carry a commodity."""
         return _column(self.model, self.collective, self.commodities, commodity, trees)
 
-    def starting_columns(self, cap_ns: float) -> list[Column]:
-        """Return the ways every clique would choose on its own."""
+    @cached_property
+    def starting_columns(self) -> list[Column]:
+        """The ways every clique would choose on its own."""
         found: dict[tuple[object, ...], Column] = {}
         for style in (LEAST_DELAY, FEWEST_LINKS):
+            works = {
+                clique: clique_work(self.model, self.collective, clique, style)
+                for clique in {commodity.clique for commodity in self.commodities}
+            }
             for number, commodity in enumerate(self.commodities):
-                for trees in self._styled(commodity, style):
-                    column = self.column(number, trees)
-                    if column.latency_ns <= cap_ns:
-                        found[column.key] = column
+                work = works[commodity.clique]
+                if work is not None:
+                    column = self.column(number, _trees_of(work, commodity.root))
+                    found[column.key] = column
         return list(found.values())
-
-    def _styled(self, commodity: Commodity, style: str) -> Iterator[tuple[CarriedTree, ...]]:
-        work = clique_work(self.model, self.collective, commodity.clique, style)
-        if work is None:
-            return
-        if commodity.root is None:
-            yield work.trees
-        else:
-            yield tuple(t for t in work.trees if t.tree.root == commodity.root)
 
     def solve(self, cap_ns: float = inf) -> tuple[list[Column], FloatArray, float, float]:
         """Return columns, their shares, the transfer units and a bound on them.
 
         The columns are empty when some commodity cannot be carried within the latency cap.
         """
-        columns = self.starting_columns(cap_ns)
+        columns = [c for c in self.starting_columns if c.latency_ns <= cap_ns]
         for number in set(range(len(self.commodities))) - {c.commodity for c in columns}:
             column, _ = self.pricer(number, self.model.slowness, cap_ns)
             if column is None:
@@ -198,7 +207,7 @@ class SplitProblem:
         rows[[column.commodity for column in columns], np.arange(len(columns))] = 1
         return rows
 
-    def settle(self, columns: Sequence[Column], units: float) -> tuple[list[Column], FloatArray]:
+    def settle(self, columns: Sequence[Column], units: float) -> FloatArray:
         """Choose shares that keep to the transfer units and cross the fewest links.
 
         Whole trees are tried first; only where they cannot keep to it are messages split.
@@ -216,9 +225,9 @@ class SplitProblem:
             options={"time_limit": ROUNDING_SECONDS},
         )
         if whole.x is not None:
-            return list(columns), np.round(whole.x)
+            return np.asarray(np.round(whole.x), dtype=np.float64)
         split = linprog(links, matrix, limits, shares, ones, method="highs")
-        return list(columns), np.asarray(split.x)
+        return np.asarray(split.x, dtype=np.float64)
 
     def works(self, columns: Sequence[Column], shares: FloatArray) -> tuple[CliqueWork, ...]:
         """Return the cliques with the trees that carry a share."""
@@ -229,6 +238,10 @@ class SplitProblem:
                 carried = [replace(tree, share=float(share)) for tree in column.trees]
                 trees.setdefault(clique, []).extend(carried)
         return tuple(CliqueWork(clique, tuple(found)) for clique, found in sorted(trees.items()))
+
+
+def _trees_of(work: CliqueWork, root: int | None) -> tuple[CarriedTree, ...]:
+    return tuple(tree for tree in work.trees if root is None or tree.tree.root == root)
 
 
 def _column(
@@ -262,35 +275,149 @@ def split_round(
     columns, _, units, bound = problem.solve()
     if not columns:
         return None
-    best, best_units, best_s = columns, units, _seconds(clock, units, columns)
+    best = Capped(columns, units, _seconds(clock, units, columns))
     if clock.counts_latency:
-        for cap in _caps(problem, columns, pool):
-            if bound * clock.unit_s + cap * 1e-9 >= best_s * (1 - GAP):
-                break
-            capped, _, capped_units, _ = problem.solve(cap)
-            if capped and _seconds(clock, capped_units, capped) < best_s:
-                best, best_units = capped, capped_units
-                best_s = _seconds(clock, capped_units, capped)
-            if capped_units <= units * (1 + GAP):
-                break
-    chosen, shares = problem.settle(best, best_units)
-    return Split(problem.works(chosen, shares), best_units, bound)
+        best = _least_time(problem, clock, best)
+    shares = problem.settle(best.columns, best.units)
+    exact = units <= bound * (1 + GAP) and (
+        not clock.counts_latency or (pool is not None and pool.complete)
+    )
+    return Split(problem.works(best.columns, shares), best.units, bound, exact)
+
+
+def _least_time(problem: SplitProblem, clock: Clock, free: Capped) -> Capped:
+    """Try latency caps: the lower the cap, the longer the transfer.
+
+    Between two caps the transfer is no shorter than at the larger one and the latency no less than
+    the smaller one, which rules most caps out unseen.
+    """
+    caps = _caps(problem, free.columns)
+    best = free
+
+    def solved(cap: int) -> float:
+        nonlocal best
+        columns, _, units, _ = problem.solve(cap)
+        if columns and (seconds := _seconds(clock, units, columns)) < best.seconds * (1 - GAP):
+            best = Capped(columns, units, seconds)
+        return units
+
+    spans = [(0, len(caps) - 1, free.units)]
+    while spans:
+        low, high, units = spans.pop()
+        if low > high or units * clock.unit_s + caps[low] * NANOSECONDS >= best.seconds * (1 - GAP):
+            continue
+        middle = (low + high) // 2
+        at_middle = solved(caps[middle])
+        spans += [(middle + 1, high, units), (low, middle - 1, at_middle)]
+    return best
 
 
 def _seconds(clock: Clock, units: float, columns: Sequence[Column]) -> float:
-    latency = max(column.latency_ns for column in columns) * 1e-9
+    latency = max(column.latency_ns for column in columns) * NANOSECONDS
     return units * clock.unit_s + (latency if clock.counts_latency else 0.0)
 
 
-def _caps(problem: SplitProblem, columns: Sequence[Column], pool: TreePool | None) -> list[int]:
+def _caps(problem: SplitProblem, columns: Sequence[Column]) -> list[int]:
     """Return latencies worth trying as a cap, ascending."""
-    found = {column.latency_ns for column in columns}
+    found = {column.latency_ns for column in (*columns, *problem.starting_columns)}
     if isinstance(problem.pricer, _PoolPricer):
         found |= problem.pricer.latencies()
     return sorted(found)
 
 
 # --- the cheapest tree at given prices ------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _CliqueTrees:
+    """Every tree of the pool, as one clique would load it: T trees, H hops, N possible roots.
+
+    Attributes:
+        towards: (T, N, H) ones where a hop leads towards a root.
+        columns: (T, H) column of each hop.
+        streams: (T, H) streams up over a hop.
+        accelerators: (T, H) column of the accelerator before a hop.
+        taken: (T, H) streams that accelerator takes in.
+        copies: (T, H) copies down over a hop.
+        at_root: (T, N) streams that meet at a root, its own island's not counted.
+        up_ns: (T, N) longest way from a member's island up to a root switch.
+        down_ns: (T, N) longest way from a root switch down to a member's island.
+    """
+
+    towards: FloatArray
+    columns: IntArray
+    streams: CountArray
+    accelerators: IntArray
+    taken: CountArray
+    copies: CountArray
+    at_root: CountArray
+    up_ns: IntArray
+    down_ns: IntArray
+
+    @classmethod
+    def of(
+        cls, model: CostModel, trees: Sequence[CostedTree], clique: Clique, own: bool
+    ) -> _CliqueTrees:
+        """Gather a clique's rows; `own` counts the island at the root as a sender."""
+        mask, members = mask_of(clique), np.array(clique)
+        network, size = model.network, model.network.size
+        access = network.access_delay_ns
+        sites = np.stack([tree.hops[:, 0] for tree in trees])
+        entering = np.stack([tree.entering[:, mask] for tree in trees])
+        sender = 0 if own else mask >> np.arange(size) & 1
+        delays = np.stack([tree.wan_delay_ns for tree in trees])
+        return cls(
+            towards=np.stack([tree.towards for tree in trees]).astype(np.float64),
+            columns=np.stack([tree.columns for tree in trees]),
+            streams=np.stack([tree.streams[:, mask] for tree in trees]),
+            accelerators=network.accelerator(0) + sites,
+            taken=_taken(entering, np.array(model.fan_in)[sites]),
+            copies=np.stack([np.minimum(tree.beyond[:, mask], 1) for tree in trees]),
+            at_root=np.stack([tree.arriving[:, mask] - sender for tree in trees]),
+            up_ns=(delays[:, members, :] + access[members, None]).max(axis=1),
+            down_ns=(delays[:, :, members] + access[members]).max(axis=2),
+        )
+
+    def down_costs(self, prices: FloatArray) -> FloatArray:
+        """Return (T, N) the price of the hops down from every root."""
+        hops = self.copies * prices[self.columns]
+        return np.asarray(hops.sum(axis=1)[:, None] - self._towards_root(hops), dtype=np.float64)
+
+    def up_costs(self, prices: FloatArray) -> FloatArray:
+        """Return (T, N) the price of the hops and accelerators on the way up to every root."""
+        return self._towards_root(
+            self.streams * prices[self.columns] + self.taken * prices[self.accelerators]
+        )
+
+    def _towards_root(self, hops: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("tnh,th->tn", self.towards, hops), dtype=np.float64)
+
+
+def _taken(entering: CountArray, fan_in: IntArray) -> CountArray:
+    taken = np.minimum(entering, fan_in)
+    return np.where(taken >= 2, taken, 0).astype(np.int16)
+
+
+_Ways = tuple[FloatArray, IntArray]
+
+
+def _cheapest_within(ways: Sequence[_Ways], cap_ns: float) -> tuple[float, list[int]]:
+    """Return the least cost, and the numbers, of one way of each kind within a total latency."""
+    cost, latency = ways[0]
+    if len(ways) == 1:
+        within = np.where(latency <= cap_ns, cost, inf)
+        place = int(within.argmin())
+        return float(within[place]), [place]
+    second, second_ns = ways[1]
+    order = np.argsort(second_ns, kind="stable")
+    cheapest = np.minimum.accumulate(second[order])
+    last = np.searchsorted(second_ns[order], cap_ns - latency, side="right") - 1
+    total = np.where(last >= 0, cost + cheapest[last], inf)
+    place = int(total.argmin())
+    if not np.isfinite(total[place]):
+        return inf, []
+    partner = int(order[: last[place] + 1][second[order[: last[place] + 1]].argmin()])
+    return float(total[place]), [place, partner]
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,109 +428,82 @@ class _PoolPricer:
     collective: str
     commodities: tuple[Commodity, ...]
     pool: TreePool
+    _tables: dict[Clique, _CliqueTrees] = field(default_factory=dict)
 
     def __call__(
         self, commodity: int, prices: FloatArray, cap_ns: float
     ) -> tuple[Column | None, float]:
         wanted = self.commodities[commodity]
-        roots = [wanted.root] if wanted.root is not None else range(self.model.network.size)
-        best: tuple[float, tuple[CarriedTree, ...]] | None = None
-        for root in roots:
-            offer = self._cheapest(wanted.clique, root, prices, cap_ns)
-            if offer is not None and (best is None or offer[0] < best[0]):
-                best = offer
-        if best is None:
+        best, chosen = inf, None
+        for root, ways in self._options(wanted, prices):
+            cost, numbers = _cheapest_within(ways, cap_ns)
+            if cost < best:
+                best, chosen = cost, (root, numbers)
+        if chosen is None:
             return None, inf if self.pool.complete else 0.0
-        column = _column(self.model, self.collective, self.commodities, commodity, best[1])
-        cost = float(column.loads @ prices)
-        return column, cost if self.pool.complete else 0.0
+        trees = self._carried(wanted.clique, *chosen)
+        column = _column(self.model, self.collective, self.commodities, commodity, trees)
+        return column, float(column.loads @ prices) if self.pool.complete else 0.0
 
-    def _cheapest(
-        self, clique: Clique, root: int, prices: FloatArray, cap_ns: float
-    ) -> tuple[float, tuple[CarriedTree, ...]] | None:
+    def _roots(self, wanted: Commodity) -> Sequence[int]:
+        if wanted.root is not None:
+            return [wanted.root]
+        first = wanted.clique[0]
+        reached: list[int] = np.flatnonzero(self.model.tree_network.next_hop[first] >= 0).tolist()
+        return reached
+
+    def _table(self, clique: Clique) -> _CliqueTrees:
+        if clique not in self._tables:
+            costed = [self.pool.costed(self.model, n) for n in range(len(self.pool.trees))]
+            own = self.collective == INNETWORK
+            self._tables[clique] = _CliqueTrees.of(self.model, costed, clique, own)
+        return self._tables[clique]
+
+    def _options(self, wanted: Commodity, prices: FloatArray) -> Iterator[tuple[int, list[_Ways]]]:
+        """Yield roots with price and latency of every tree: up, down, or up and then down."""
+        table = self._table(wanted.clique)
+        up = table.up_costs(prices) if self.collective != MULTICAST else np.zeros(0)
+        down = table.down_costs(prices) if self.collective != AGGREGATION else np.zeros(0)
+        access = 0 if self.collective == INNETWORK else self.model.network.access_delay_ns
+        up_ns, down_ns = table.up_ns + access, table.down_ns + access
+        for root in self._roots(wanted):
+            ways = []
+            if self.collective != MULTICAST:
+                cost = up[:, root] + self._at_root(table, root, prices)
+                ways.append((cost, up_ns[:, root]))
+            if self.collective != AGGREGATION:
+                ways.append((down[:, root], down_ns[:, root]))
+            yield root, ways
+
+    def _at_root(self, table: _CliqueTrees, root: int, prices: FloatArray) -> FloatArray:
+        arriving, fan_in = table.at_root[:, root], self.model.fan_in[root]
+        cost = summed(arriving, fan_in) * prices[self.model.network.accelerator(root)]
+        out = leaving(arriving, fan_in)
+        if self.collective == INNETWORK:
+            return np.where(out == 1, cost, inf)
+        return np.asarray(cost + out * prices[self.model.network.down(root)], dtype=np.float64)
+
+    def _carried(
+        self, clique: Clique, root: int, numbers: Sequence[int]
+    ) -> tuple[CarriedTree, ...]:
         kinds = (AGGREGATION, MULTICAST) if self.collective == INNETWORK else (self.collective,)
-        tables = [self._costs(kind, clique, root, prices) for kind in kinds]
-        costs, latency = tables[0]
-        if len(tables) == 2:
-            costs = costs[:, None] + tables[1][0][None, :]
-            latency = latency[:, None] + tables[1][1][None, :]
-        costs = np.where(latency <= cap_ns, costs, inf)
-        place = np.unravel_index(int(costs.argmin()), costs.shape)
-        if not np.isfinite(costs[place]):
-            return None
-        trees = [
-            self._carried(kind, int(number), root, clique)
-            for kind, number in zip(kinds, place, strict=True)
-        ]
-        return float(costs[place]), tuple(trees)
-
-    def _carried(self, kind: str, number: int, root: int, clique: Clique) -> CarriedTree:
         own = self.collective == INNETWORK
         others = clique if own else tuple(site for site in clique if site != root)
-        tree = Tree.rooted(self.pool.trees[number], root).pruned(others)
-        return CarriedTree(kind, tree, others)
-
-    def _costs(
-        self, kind: str, clique: Clique, root: int, prices: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return (trees,) cost and latency of every tree of the pool for one root."""
-        both = [self._cost(kind, clique, root, prices, n) for n in range(len(self.pool.trees))]
-        return np.array([cost for cost, _ in both]), np.array([delay for _, delay in both])
-
-    def _cost(
-        self, kind: str, clique: Clique, root: int, prices: FloatArray, number: int
-    ) -> tuple[float, float]:
-        costed = self.pool.costed(self.model, number)
-        mask = mask_of(clique)
-        if not self._joins(costed, clique, root):
-            return inf, inf
-        access = self.model.network.access_delay_ns
-        members = np.array(clique)
-        if kind == MULTICAST:
-            away = ~costed.towards[root]
-            carried = np.minimum(costed.beyond[away, mask], 1)
-            delays = costed.wan_delay_ns[root, members] + access[members]
-            return float(carried @ prices[costed.columns[away]]), float(delays.max())
-        cost = self._upward_cost(costed, mask, root, prices)
-        delays = costed.wan_delay_ns[members, root] + access[members]
-        return cost, float(delays.max())
-
-    def _joins(self, costed: CostedTree, clique: Clique, root: int) -> bool:
-        hops = self.model.tree_network.next_hop[root, list(clique)]
-        return bool((hops >= 0).all())
-
-    def _upward_cost(self, costed: CostedTree, mask: int, root: int, prices: FloatArray) -> float:
-        network, fan_in = self.model.network, self.model.fan_in
-        own = 0 if self.collective == INNETWORK else mask >> root & 1
-        up = np.flatnonzero(costed.towards[root])
-        cost = float(costed.streams[up, mask] @ prices[costed.columns[up]])
-        at_root = costed.arriving[root, mask] - own
-        entering = [(int(costed.hops[h, 0]), costed.entering[h, mask]) for h in up.tolist()]
-        for site, streams in (*entering, (root, at_root)):
-            cost += float(summed(streams, fan_in[site]) * prices[network.accelerator(site)])
-        out = int(leaving(at_root, fan_in[root]))
-        if self.collective == INNETWORK:
-            return cost if out == 1 else inf
-        return cost + out * float(prices[network.down(root)])
+        return tuple(
+            CarriedTree(kind, Tree.rooted(self.pool.trees[n], root).pruned(others), others)
+            for kind, n in zip(kinds, numbers, strict=True)
+        )
 
     def latencies(self) -> set[int]:
         """Return every latency that some tree of some commodity has."""
         free = np.zeros(len(self.model.slowness))
-        found: set[float] = set()
+        found: set[int] = set()
         for commodity in self.commodities:
-            roots = range(self.model.network.size) if commodity.root is None else [commodity.root]
-            for root in roots:
-                found |= self._latencies(commodity, root, free)
-        return {int(delay) for delay in found if delay < inf}
-
-    def _latencies(self, commodity: Commodity, root: int, free: FloatArray) -> set[float]:
-        access = float(self.model.network.access_delay_ns[root])
-        if self.collective != INNETWORK:
-            _, delays = self._costs(self.collective, commodity.clique, root, free)
-            return set((delays + access).tolist())
-        _, up = self._costs(AGGREGATION, commodity.clique, root, free)
-        _, down = self._costs(MULTICAST, commodity.clique, root, free)
-        return set((np.unique(up)[:, None] + np.unique(down)[None, :]).ravel().tolist())
+            for _, ways in self._options(commodity, free):
+                delays = [np.unique(latency[np.isfinite(cost)]) for cost, latency in ways]
+                both = delays[0] if len(delays) == 1 else delays[0][:, None] + delays[1][None, :]
+                found |= set(np.unique(both).tolist())
+        return found
 
 
 @dataclass(eq=False)

@@ -20,14 +20,11 @@ from numpy.typing import NDArray
 
 from schedules.capabilities import AGGREGATION, EXCHANGE, INNETWORK, MULTICAST, RING
 from schedules.cost import (
-    FEWEST_LINKS,
-    LEAST_DELAY,
     CarriedTree,
     CliqueWork,
     CostModel,
     clique_latency_ns,
     clique_loads,
-    clique_work,
 )
 from schedules.network import FloatArray, IntArray
 from schedules.partitions import members, sizes
@@ -41,6 +38,7 @@ from schedules.pool import (
     longest_within,
     summed,
 )
+from schedules.ring import exact_rings
 from schedules.trees import Hop, Tree
 
 Loads = tuple[IntArray, CountArray]
@@ -70,7 +68,7 @@ def styles(model: CostModel, collective: str, pool: TreePool | None = None) -> l
     if collective == EXCHANGE:
         return [_exchange(model)]
     if collective == RING:
-        return [_ring(model, FEWEST_LINKS), _ring(model, LEAST_DELAY)]
+        return _rings(model)
     pool = pool or TreePool.of(model.tree_network)
     if collective == INNETWORK:
         return _innetwork(model, pool)
@@ -103,18 +101,22 @@ def _sum_over_members(rows: FloatArray, out: FloatArray, sites: int) -> None:
         out[1 << site : 2 << site] = out[: 1 << site] + rows[site]
 
 
-def _ring(model: CostModel, order: str) -> Style:
-    size = model.network.size
-    loads = np.zeros((1 << size, len(model.slowness)))
-    latency = np.zeros(1 << size, dtype=np.int64)
-    orders: dict[int, CliqueWork] = {}
-    for mask in np.flatnonzero(sizes(size) >= 2).tolist():
-        work = clique_work(model, RING, members(mask), order) or CliqueWork(members(mask))
-        orders[mask] = work
-        loads[mask] = clique_loads(model, RING, work)
-        latency[mask] = clique_latency_ns(model, RING, work)
+def _rings(model: CostModel) -> list[Style]:
+    """The ring of least load and the ring of least latency; only for cliques searched exactly."""
+    cliques = [members(mask) for mask in range(1 << model.network.size)]
+    found = [
+        exact_rings(model.network, clique) if len(clique) >= 2 else (clique, clique)
+        for clique in cliques
+    ]
+    return [_ring_style(model, [both[number] for both in found]) for number in range(2)]
+
+
+def _ring_style(model: CostModel, orders: Sequence[tuple[int, ...]]) -> Style:
+    works = [CliqueWork(order) for order in orders]
+    loads = np.array([clique_loads(model, RING, work) for work in works])
+    latency = np.array([clique_latency_ns(model, RING, work) for work in works], dtype=np.int64)
     wan = loads[:, : model.network.wan_count].sum(axis=1)
-    return Style(RING, loads, latency, wan, orders.__getitem__)
+    return Style(RING, loads, latency, wan, works.__getitem__)
 
 
 # --- trees ----------------------------------------------------------------------------------------
