@@ -60,7 +60,7 @@ def _contents(switch: PipelineSwitch) -> object:
     return flows, groups, switch.meters
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(switch_states(), switch_states(), st.randoms(use_true_random=False))
 def test_a_difference_leads_to_what_is_wanted_and_is_never_refused(
     installed: SwitchState, wanted: SwitchState, order: object
@@ -79,7 +79,7 @@ def test_nothing_is_sent_when_nothing_differs(state: SwitchState) -> None:
     assert phases(state, state) == ()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(switch_states(), switch_states())
 def test_a_rule_that_stays_is_there_at_every_moment(
     installed: SwitchState, wanted: SwitchState

@@ -111,6 +111,23 @@ def test_a_link_that_fails_at_one_end_is_routed_around_and_used_again(ready: Swi
     assert all(ready.pings(a, b) for a, b in PAIRS)
 
 
+def test_links_that_flap_leave_the_rules_of_the_last_state(ready: SwitchLab) -> None:
+    ports = [ready.port("LON", "NYC"), ready.port("AMS", "NYC")]
+    words = [f"ip link set {port} {state}" for port in ports for state in ("down", "up")]
+    ready.run("sh", "-c", "; ".join((words + words[::-1]) * 8 + [f"ip link set {ports[0]} up"]))
+    ready.run("ip", "link", "set", ports[1], "down")
+    try:
+        until(
+            lambda: ready.ask("client.health()")["links_down"] == ["AMS>NYC", "NYC>AMS"],
+            "only the last state counts",
+        )
+        ready.ask("client.wait_ready(20, links_up=False)")
+        assert all(ready.pings(a, b) for a, b in PAIRS)
+    finally:
+        ready.run("ip", "link", "set", ports[1], "up")
+    ready.ask("client.wait_ready(20)")
+
+
 def test_a_switch_that_leaves_is_missed_and_keeps_forwarding(ready: SwitchLab) -> None:
     bridge = ready.bridge("LON")
     ready.vsctl("set-controller", bridge, NOBODY)
@@ -129,6 +146,7 @@ def test_rules_that_somebody_deleted_come_back_with_the_next_port_status(
     ready.run("ovs-ofctl", "-O", "OpenFlow13", "del-flows", _management(ready, "LON"))
     assert _flows(ready, "LON") == []
     ready.run("ip", "link", "set", ready.port("LON", "NYC"), "down")
+    until(lambda: bool(ready.ask("client.health()")["links_down"]), "the port is reported down")
     ready.run("ip", "link", "set", ready.port("LON", "NYC"), "up")
     until(lambda: len(_flows(ready, "LON")) == 5, "LON holds its five rules again")
     ready.ask("client.wait_ready(20)")
