@@ -13,12 +13,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
-from testbed.doctor import Report, diagnose, print_report
+from testbed.doctor import Report, carrying_capacity, diagnose, print_report
+from testbed.doctor.checks import Datapath, LinkBackend
 from testbed.links.backend import BACKEND_NAMES
+from testbed.links.spec import LinkSpec
 from testbed.order import Order
 from testbed.record import new_run_id
 from testbed.supervisor import supervise
@@ -88,9 +90,19 @@ def available_congestion_controls() -> list[str]:
     return AVAILABLE_CONGESTION_CONTROL.read_text().split()
 
 
+def check_links(topology: Topology) -> None:
+    """Refuse a topology, rates scaled, of which a link cannot be shaped as asked."""
+    for way, spec in topology.directions().items():
+        try:
+            LinkSpec.from_direction(spec, topology.mtu_bytes)
+        except UserError as error:
+            raise UserError(f"{topology.name}: {way}, rates scaled: {error}") from error
+
+
 def check_choices(choices: RunChoices) -> None:
     """Refuse what the user chose wrongly, before the machine is even looked at."""
-    checked_scale(choices.rate_scale, load(choices.topology))
+    topology = load(choices.topology)
+    check_links(topology.scaled(checked_scale(choices.rate_scale, topology)))
     for option, value, allowed in (
         ("--datapath", choices.datapath, DATAPATHS),
         ("--links", choices.links, BACKEND_NAMES),
@@ -128,4 +140,18 @@ def launch(choices: RunChoices, more: Mapping[str, Any], console: Console) -> in
     print_report(report, console)
     if not report.can_emulate:
         raise MachineError("this machine cannot emulate; the lines marked missing above say why")
-    return supervise(make_order(choices, more, report))
+    order = make_order(choices, more, report)
+    warn_of_load(order, report, console)
+    return supervise(order)
+
+
+def warn_of_load(order: Order, report: Report, console: Console) -> None:
+    """Say so when the machine cannot carry every link at its rate at once."""
+    capacity = carrying_capacity(
+        load(order.topology).scaled(order.rate_scale),
+        report.facts.resources.cores,
+        cast(Datapath, order.datapath),
+        cast(LinkBackend, order.link_backend),
+    )
+    if (warning := capacity.warning(order.rate_scale)) is not None:
+        console.print(f"warning: {warning}", style="yellow", markup=False)

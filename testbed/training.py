@@ -11,19 +11,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import workloads
 from schedules.ring import best_ring_order
+from testbed.capturing import Captured, capturing
 from testbed.deploy.environment import command_line, worker_environments
 from testbed.deploy.fleet import Fleet
 from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
-from testbed.measure.capture import Capture, FlowTotal, read_matrices, sent_matrix
 from testbed.measure.counters import WireEnds, read_counters, wire_ends
 from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops, ring_share
 from testbed.measure.reach import Reachability
@@ -43,7 +43,6 @@ OUTPUT_DIRECTORY = "/tmp/job/out"
 SETTLE_S = 0.8
 
 Rows = dict[str, list[dict[str, Any]]]
-SentTraffic = dict[tuple[str, str], FlowTotal]
 
 
 @dataclass(frozen=True)
@@ -151,12 +150,17 @@ def train(
     record.amend_manifest(plan=job.plan())
     with islands.fleet(_progress(stages)) as fleet:
         deploy(fleet, stages)
-        with _sampling(job, record) as sampler, _capturing(job, record) as sent:
+        with _sampling(job, record) as sampler, _capture(job, record) as captured:
             reports = _work(job, fleet, sampler, record, stages)
             time.sleep(SETTLE_S)
         collect(fleet, record, stages)
-    evidence = _evidence(job, reports.snapshot(), sampler, reach)
-    return _conclude(job, summarize(evidence), sent, record, stages)
+    evidence = replace(
+        _evidence(job, reports.snapshot(), sampler),
+        reach=reach,
+        cross_check=compare_witnesses(wan, job.ends),
+        further_reasons=_further_reasons(job, captured),
+    )
+    return _conclude(job, summarize(evidence), captured, record, stages)
 
 
 def _progress(stages: Stages) -> Callable[[str, str, int, int], None]:
@@ -209,8 +213,7 @@ def _follow(
     rows = reports.snapshot()
     if len(rows) < len(job.rank_order):
         return
-    evidence = _evidence(job, rows, sampler, None)
-    settled = settled_rounds(evidence)
+    settled = settled_rounds(_evidence(job, rows, sampler))
     record.rounds(settled)
     done = min(sum(row["event"] == "round" for row in site_rows) for site_rows in rows.values())
     stages.advance(done, _note(settled))
@@ -223,7 +226,7 @@ def _note(settled: Sequence[Mapping[str, Any]]) -> str:
     return f"held-out loss {last['held_out_loss']:.3f}, sync {last['sync_s']:.1f} s"
 
 
-def _evidence(job: Job, rows: Rows, sampler: Sampler, reach: Reachability | None) -> Evidence:
+def _evidence(job: Job, rows: Rows, sampler: Sampler) -> Evidence:
     wan = job.wan
     starts = [row for site in rows.values() for row in site if row["event"] == "start"]
     message_bytes = int(starts[0]["message_bytes"]) if starts else 0
@@ -235,8 +238,6 @@ def _evidence(job: Job, rows: Rows, sampler: Sampler, reach: Reachability | None
         message_bytes=message_bytes,
         expected=expected_bytes(job.payload(message_bytes), wan.routes, wan.topology.mtu_bytes),
         bound=ring_bound(job.hops, wan.routes, message_bytes, rate_mbps),
-        reach=reach,
-        cross_check=compare_witnesses(wan, job.ends) if reach is not None else (),
     )
 
 
@@ -252,28 +253,22 @@ def _sampling(job: Job, record: RunRecord) -> Iterator[Sampler]:
         yield sampler
 
 
-@contextmanager
-def _capturing(job: Job, record: RunRecord) -> Iterator[SentTraffic]:
-    """Capture every direction while the body runs, when the order asks for it.
-
-    What was captured is in the mapping that this yields, once the body is over.
-    """
-    sent: SentTraffic = {}
+def _capture(job: Job, record: RunRecord) -> AbstractContextManager[Captured]:
+    """Capture while the body runs, when the order asks for it."""
     if not job.order.capture:
-        yield sent
-        return
-    capture = Capture(job.ends, record.capture_directory)
-    try:
-        yield sent
-    finally:
-        statistics = capture.stop()
-    record.event(
-        "capture",
-        captured=sum(one.captured for one in statistics.values()),
-        dropped=sum(one.dropped for one in statistics.values()),
-    )
-    matrices = read_matrices(capture.files, job.wan.fabric.site_of_island_ip)
-    sent.update(sent_matrix(matrices))
+        return nullcontext(Captured())
+    return capturing(job.ends, record, job.wan.fabric.site_of_island_ip)
+
+
+def _further_reasons(job: Job, captured: Captured) -> list[str]:
+    """Return what makes the run invalid beside its workers and bytes."""
+    unasked = {way: one.unasked_drops for way, one in job.wan.links.counters().items()}
+    lost = [
+        f"{way}: {count} frames were dropped that no queue or loss model asked for"
+        for way, count in sorted(unasked.items())
+        if count
+    ]
+    return [*captured.reasons, *lost]
 
 
 def closing_lines(job: Job, summary: Summary, record: RunRecord) -> list[str]:
@@ -294,17 +289,17 @@ def closing_lines(job: Job, summary: Summary, record: RunRecord) -> list[str]:
 
 
 def _conclude(
-    job: Job, summary: Summary, sent: SentTraffic, record: RunRecord, stages: Stages
+    job: Job, summary: Summary, captured: Captured, record: RunRecord, stages: Stages
 ) -> int:
     record.rounds(summary["rounds"])
-    captured = {f"{a}>{b}": asdict(flow) for (a, b), flow in sorted(sent.items())}
-    record.write_summary({**summary, "captured_traffic": captured or None})
+    traffic = {f"{a}>{b}": asdict(flow) for (a, b), flow in sorted(captured.sent.items())}
+    record.write_summary({**summary, "captured_traffic": traffic or None})
     stages.finish()
     console = stages.console
     console.print(round_table(summary))
     console.print(link_table(summary))
-    if sent:
-        console.print(traffic_table(sent))
+    if captured.sent:
+        console.print(traffic_table(captured.sent))
     for line in closing_lines(job, summary, record):
         console.print(line, highlight=False, markup=False)
     for reason in summary["reasons"]:

@@ -30,7 +30,7 @@ class RunError(AtollError):
     """A run that began and could not be carried through."""
 
 
-class HostFailures(RunError):
+class HostFailures(RunError):  # noqa: N818 (several failures, not one error)
     """Failures of several hosts, raised once; what succeeded is kept beside them.
 
     Attributes:

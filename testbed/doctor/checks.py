@@ -292,7 +292,6 @@ PROGRAMS = (
     Needed("ethtool", ("ethtool",), "checksum offload off", True),
     Needed("ssh", ("ssh", "sshd", "ssh-keygen"), "deployment to islands", True),
     Needed("ping", ("ping",), "round trips, one by one", False),
-    Needed("fping", ("fping",), "round trips, all at once", False),
     Needed("tcpdump", ("tcpdump",), "packet captures", False),
     Needed("iperf3", ("iperf3",), "rates, a second opinion", False),
     Needed("socat", ("socat",), "sockets into a namespace", False),

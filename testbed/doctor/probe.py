@@ -42,7 +42,6 @@ VERSION_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "tcpdump": ("--version",),
     "ethtool": ("--version",),
     "ping": ("-V",),
-    "fping": ("-v",),
     "iperf3": ("--version",),
     "socat": (),
     "unshare": ("--version",),
