@@ -25,11 +25,13 @@ from schedules.capabilities import AGGREGATION, EXCHANGE, INNETWORK, MULTICAST, 
 from schedules.cost import CostModel
 from schedules.network import FloatArray, IntArray, Network
 from schedules.partitions import sizes
-from schedules.pool import farthest, longest_within
+from schedules.pool import TreePool, farthest, longest_within
 from schedules.steiner import steiner_table
 from schedules.tables import styles
+from schedules.unsummed import cut_demand, down_demand
 
 CUTS_KEPT = 64
+UNSUMMED_SITES = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +53,19 @@ class Floor:
     groups: IntArray
 
 
-def floor_of(model: CostModel, collective: str, latency_ns: IntArray | None = None) -> Floor:
+def floor_of(
+    model: CostModel,
+    collective: str,
+    latency_ns: IntArray | None = None,
+    pool: TreePool | None = None,
+) -> Floor:
     """Return the floors of a collective for a network of at most a dozen sites.
 
     Args:
         model: the network and its capabilities.
         collective: of which collective.
         latency_ns: (2^n,) least latencies where they are known better than by a bound.
+        pool: all trees of the network, for better floors where accelerators are few.
     """
     size = model.network.size
     counts = sizes(size).astype(np.int64)
@@ -67,7 +75,11 @@ def floor_of(model: CostModel, collective: str, latency_ns: IntArray | None = No
         exact = styles(model, EXCHANGE)[0]
         units = exact.loads * model.slowness
         return Floor(EXCHANGE, units, exact.latency_ns, exact.traversals, installed)
-    units = np.hstack([_access(model, collective), _cuts(model, collective)])
+    if pool is not None and not (pool.complete and size <= UNSUMMED_SITES):
+        pool = None
+    if model.capabilities.sums_anywhere or collective not in (AGGREGATION, INNETWORK):
+        pool = None
+    units = np.hstack([_access(model, collective, pool), _cuts(model, collective, pool)])
     latency = _latency(model, collective) if latency_ns is None else latency_ns
     return Floor(collective, units, latency, _traversals(model, collective), installed)
 
@@ -85,29 +97,36 @@ def _demand(collective: str, counts: IntArray) -> tuple[FloatArray, FloatArray]:
     )
 
 
-def _access(model: CostModel, collective: str) -> FloatArray:
+def _access(model: CostModel, collective: str, pool: TreePool | None) -> FloatArray:
     network, size = model.network, model.network.size
     own = np.arange(1 << size)[:, None] >> np.arange(size)[None, :] & 1
     out, into = _demand(collective, sizes(size).astype(np.int64))
     slowness = model.slowness[network.up(0) : network.accelerator(0)]
-    demand = np.hstack([own * out[:, None], own * into[:, None]])
+    arriving = own * into[:, None]
+    if pool is not None and collective == AGGREGATION:
+        arriving = down_demand(model, pool)
+    demand = np.hstack([own * out[:, None], arriving])
     return np.asarray(demand * slowness, dtype=np.float64)
 
 
-def _cuts(model: CostModel, collective: str) -> FloatArray:
+def _cuts(model: CostModel, collective: str, pool: TreePool | None) -> FloatArray:
     network = model.network if collective == RING else model.tree_network
     counts = sizes(network.size).astype(np.int64)
     masks = np.arange(1 << network.size)
-    rows = []
+    rows: list[tuple[float, int, float, FloatArray]] = []
     for cut, rate in cuts(network):
         inside = counts[masks & cut]
-        outside = counts - inside
-        demand = _leaving_demand(collective, inside, outside)
-        rows.append(demand * (network.reference_mbps / rate) if rate else _unless_idle(demand))
-    full = (1 << network.size) - 1
-    rows.sort(key=lambda row: -row[full])
-    kept = np.array(rows[:CUTS_KEPT], dtype=np.float64)
-    return np.ascontiguousarray(kept.reshape(-1, len(masks)).T)
+        demand = _leaving_demand(collective, inside, counts - inside)
+        row = demand * (network.reference_mbps / rate) if rate else _unless_idle(demand)
+        rows.append((-row[-1], cut, rate, row))
+    rows = sorted(rows, key=lambda row: row[:2])[:CUTS_KEPT]
+    if pool is None or not rows:
+        kept = np.array([row for _, _, _, row in rows], dtype=np.float64)
+        return np.ascontiguousarray(kept.reshape(-1, len(masks)).T)
+    demand = cut_demand(model, collective, pool, [cut for _, cut, _, _ in rows])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = demand * (network.reference_mbps / np.array([rate for _, _, rate, _ in rows]))
+    return np.where(demand > 0, times, 0.0)
 
 
 def _unless_idle(demand: FloatArray) -> FloatArray:

@@ -104,7 +104,7 @@ class RoundSet:
             traversals=np.full(count, np.inf),
             evaluated=np.zeros(count, dtype=np.bool_),
             _styles=found,
-            _floors=[floor_of(model, c, _exact_latency(found, c)) for c in collectives],
+            _floors=[floor_of(model, c, _exact_latency(found, c), pool) for c in collectives],
             _pool=pool,
             _choice=np.full(count, -1, dtype=np.int8),
         )
