@@ -12,7 +12,7 @@ from testbed.deploy.island import Islands, start_islands
 from testbed.deploy.island_files import IslandSeat
 from testbed.emulation.emulation import Emulation, EmulationOptions, emulation
 from testbed.emulation.network import NetworkOptions
-from testbed.measure.reach import Reachability, asked_round_trips, measure
+from testbed.measure.reach import Probing, Reachability, asked_round_trips, measure
 from testbed.order import Order
 from testbed.ownership import RuntimeDirectory
 from testbed.progress import Stages
@@ -25,8 +25,6 @@ from topologies.files import load
 from topologies.model import Topology
 
 POLL_S = 0.5
-# A prober that waits for a processor would count its own waiting as the network's.
-PROBE_PRIORITY = ("chrt", "--rr", "5")
 
 
 def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
@@ -93,11 +91,12 @@ def prove_reachability(wan: Emulation, stages: Stages) -> Reachability:
     """Probe every ordered pair of islands; raises `UnreachableError` if one is not reached."""
     codes = wan.topology.codes
     stages.announce(f"Probing {len(codes) * (len(codes) - 1) // 2} pairs both ways")
-    prober = PROBE_PRIORITY if wan.realtime else ()
+    asked_ms = asked_round_trips(wan.routes)
     reach = measure(
-        {code: [*wan.island_prefix(code), *prober] for code in codes},
+        {code: wan.island_prefix(code) for code in codes},
         {code: wan.fabric.island_ip(code) for code in codes},
-        asked_round_trips(wan.routes),
+        asked_ms,
+        Probing.paced(len(codes), max(asked_ms.values()), realtime=wan.realtime),
     ).require_all()
     stages.advance(1, f"all reached, worst error {reach.worst_error_ms or 0.0:+.2f} ms")
     stages.finish()

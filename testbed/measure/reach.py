@@ -20,6 +20,7 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ Pair = tuple[str, str]
 
 # All islands together: more would load the switches and delay the very probes that measure them.
 MAX_PROBES_PER_SECOND = 1000
+# An interpreter's start, when as many as there are islands start at once on two cores.
+PROBER_START_S = 0.03
 
 
 @dataclass(frozen=True)
@@ -43,23 +46,40 @@ class Probing:
         discarded: first probes of each pair that do not count.
         interval_ms: between two probes of one island, to whichever target.
         timeout_ms: after which a probe is lost; more than the longest round trip.
+        realtime: whether probers ask for real-time priority.
+        start_after_s: time until the first probe, in which all probers start up.
     """
 
     probes: int = 5
     discarded: int = 1
     interval_ms: float = 10.0
     timeout_ms: float = 1500.0
+    realtime: bool = False
+    start_after_s: float = 0.0
 
     @classmethod
-    def paced(cls, islands: int, longest_round_trip_ms: float = 0.0, probes: int = 5) -> Probing:
+    def paced(
+        cls,
+        islands: int,
+        longest_round_trip_ms: float = 0.0,
+        probes: int = 5,
+        realtime: bool = False,
+    ) -> Probing:
         """Return a probing whose islands together stay under `MAX_PROBES_PER_SECOND`."""
-        interval_ms = max(10.0, 1000.0 * islands / MAX_PROBES_PER_SECOND)
-        return cls(probes, 1, interval_ms, max(1500.0, 2.0 * longest_round_trip_ms))
+        return cls(
+            probes,
+            discarded=1,
+            interval_ms=max(10.0, 1000.0 * islands / MAX_PROBES_PER_SECOND),
+            timeout_ms=max(1500.0, 2.0 * longest_round_trip_ms),
+            realtime=realtime,
+            start_after_s=PROBER_START_S * islands,
+        )
 
     def longest_s(self, targets: int) -> float:
         """Return how long one island's probing may take."""
         rounds = self.probes + self.discarded
-        return (rounds * targets * self.interval_ms + self.timeout_ms) / 1000.0
+        sending_s = (rounds * targets * self.interval_ms + self.timeout_ms) / 1000.0
+        return self.start_after_s + sending_s
 
 
 @dataclass(frozen=True)
@@ -190,19 +210,21 @@ def _round_trip(pair: Pair, asked_ms: float, counted: Sequence[float | None]) ->
     )
 
 
-def echo_command(targets: Sequence[str], probing: Probing) -> list[str]:
-    """Return the command line that probes addresses as `probing` says."""
+def echo_command(targets: Sequence[str], probing: Probing, start_at_s: float = 0.0) -> list[str]:
+    """Return the command line that probes addresses as `probing` says, from a UNIX time on."""
     return [
         sys.executable, "-I", "-S", echo.__file__,
         "--rounds", str(probing.probes + probing.discarded),
         "--interval-ms", f"{probing.interval_ms:g}",
         "--timeout-ms", f"{probing.timeout_ms:g}",
+        "--start-at", f"{start_at_s:.3f}",
+        *(["--realtime"] if probing.realtime else []),
         *targets,
     ]  # fmt: skip
 
 
 def probe_island(
-    prefix: Sequence[str], targets: Sequence[str], probing: Probing
+    prefix: Sequence[str], targets: Sequence[str], probing: Probing, start_at_s: float = 0.0
 ) -> dict[str, tuple[float | None, ...]]:
     """Probe addresses from one island and return their round trips in ms.
 
@@ -210,13 +232,14 @@ def probe_island(
         prefix: command that enters the island's namespace, such as `mnexec -a PID`.
         targets: IPv4 addresses.
         probing: how.
+        start_at_s: UNIX time of the first probe; at once when it is past.
 
     Raises:
         MachineError: there is no such command as the prefix.
         RunError: the probes could not be sent, or did not end in time.
     """
     limit_s = 10 + 2 * probing.longest_s(len(targets))
-    command = [*prefix, *echo_command(targets, probing)]
+    command = [*prefix, *echo_command(targets, probing, start_at_s)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
         return parse_times(done.stdout)
@@ -257,9 +280,12 @@ def measure(
     targets = {
         a: sorted(b for x, b in asked_ms if x == a) for a in sorted({a for a, _ in asked_ms})
     }
+    start_at_s = time.time() + probing.start_after_s
     with ThreadPoolExecutor(max_workers=max(1, len(targets))) as pool:
         running = {
-            site: pool.submit(probe_island, prefixes[site], [addresses[b] for b in to], probing)
+            site: pool.submit(
+                probe_island, prefixes[site], [addresses[b] for b in to], probing, start_at_s
+            )
             for site, to in targets.items()
         }
         by_address = {site: future.result() for site, future in running.items()}
