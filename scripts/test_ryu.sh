@@ -26,6 +26,20 @@ hypothesis>=6.100,<7
 LIST
 }
 
+# Setuptools that old cannot run on Python 3.12 and newer.
+builds_ryu() { # PYTHON
+    "$1" -c 'import ensurepip, sys; sys.exit(not (3, 8) <= sys.version_info < (3, 12))' 2>/dev/null
+}
+
+suitable_python() {
+    for candidate in ${PYTHON:-python3 python3.11 python3.10}; do
+        if builds_ryu "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+}
+
 built() {
     [ -x "$environment/bin/python" ] && requirements | cmp -s - "$environment/requirements.txt"
 }
@@ -33,7 +47,7 @@ built() {
 build() {
     echo "Building $environment with ryu 4.34" >&2
     rm -rf "$environment"
-    "${PYTHON:-python3}" -m venv "$environment"
+    "$python" -m venv "$environment"
     echo 'setuptools<67.7' >"$environment/build-constraints.txt"
     requirements >"$environment/wanted.txt"
     PIP_CONSTRAINT="$PWD/$environment/build-constraints.txt" \
@@ -42,5 +56,13 @@ build() {
     mv "$environment/wanted.txt" "$environment/requirements.txt"
 }
 
-built || build
+if ! built; then
+    python=$(suitable_python)
+    if [ -z "$python" ]; then
+        echo "test-ryu: not run: ryu 4.34 cannot be built on Python 3.12 or newer, and there is no" \
+            "python3.10 or python3.11 (with its venv module) here; PYTHON=... names one" >&2
+        exit 0
+    fi
+    build
+fi
 ATOLL_OPENFLOW_LIBRARY=ryu PYTHONWARNINGS=ignore exec "$environment/bin/python" -m pytest tests/controller "$@"
