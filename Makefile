@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup doctor emulate clean test lint test-ryu docs distclean
+.PHONY: help setup doctor emulate clean test lint test-ryu bench docs distclean
 
 VENV := .venv/bin
 SETUP := bash scripts/setup.sh
@@ -54,6 +54,10 @@ test: ## lint, the controller on ryu, then every test (those that need root: as 
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-ryu
 	$(VENV)/pytest $(TESTS)
+
+bench: ## measure links, bring-up and schedules against their goals (as root; BENCH=bench/links.py: that one)
+	@$(SETUP) --quiet
+	@for bench in $(or $(BENCH),bench/*.py); do echo "== $$bench"; $(VENV)/python $$bench; done
 
 docs: ## write anew the documents that are made from the code
 	@$(SETUP) --quiet
