@@ -12,10 +12,15 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "server.h"
 
 enum { EVENTS = 64, REALTIME_PRIORITY = 20 };
+
+#ifndef GATHER_NS
+#define GATHER_NS 100000ull
+#endif
 
 static volatile sig_atomic_t told_to_end;
 
@@ -110,23 +115,44 @@ static int wait_for_events(const struct links *links, struct epoll_event *events
     return epoll_pwait2(links->epoll, events, EVENTS, due == NEVER ? NULL : &limit, mask);
 }
 
+/* Lets more come in before the next look, if the last looks were close together. A frame is timed
+ * by the kernel's stamp of its arrival, so that reading it later does not make it late. */
+static void gather(uint64_t woken, uint64_t woken_before)
+{
+    uint64_t now = clock_now(), until = woken + GATHER_NS;
+    struct timespec pause = {0, (long)(until - now)};
+
+    if (woken - woken_before < 2 * GATHER_NS && now < until)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+static void handle(struct links *links, struct server *server, const struct epoll_event *events,
+                   int count)
+{
+    links_release(links);
+    for (int i = 0; i < count; i++)
+        if (!server_owns(server, events[i].data.ptr))
+            links_receive(links, events[i].data.ptr);
+    links_release(links);
+    for (int i = 0; i < count; i++) /* last, because a request may end a lane */
+        if (server_owns(server, events[i].data.ptr))
+            server_handle(server, events[i].data.ptr);
+}
+
 static bool run(struct links *links, struct server *server, const sigset_t *mask)
 {
     struct epoll_event events[EVENTS];
+    uint64_t woken = 0, woken_before;
 
     while (!told_to_end && !links->ended) {
         int count = wait_for_events(links, events, mask);
 
         if (count < 0 && errno != EINTR)
             return false;
-        links_release(links);
-        for (int i = 0; i < count; i++)
-            if (!server_owns(server, events[i].data.ptr))
-                links_receive(links, events[i].data.ptr);
-        links_release(links);
-        for (int i = 0; i < count; i++) /* last, because a request may end a lane */
-            if (server_owns(server, events[i].data.ptr))
-                server_handle(server, events[i].data.ptr);
+        woken_before = woken;
+        woken = clock_now();
+        handle(links, server, events, count);
+        gather(woken, woken_before);
     }
     return true;
 }

@@ -1,0 +1,465 @@
+"""How close links come to what was asked of them, on this machine, against stated goals.
+
+    .venv/bin/python bench/links.py [--repeat 3] [--json FILE] [--plot DIRECTORY]
+
+Every figure is the median of interleaved repetitions. Delay errors under load are taken at the
+link's two ends: a capture in front of it and one behind it, and between them the arithmetic of a
+perfect link over the very frames that went in. Rates come from the receivers' own counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from testbed.links.backend import Wire
+from testbed.links.linkd_backend import LinkdBackend
+from testbed.links.namespace import NetworkNamespace
+from testbed.links.spec import GilbertElliott, LinkSpec
+from testbed.links.stream import Stream
+from testbed.links.trial import Trial, run
+from topologies.model import Direction
+
+NINE_CITY_LINKS = 11
+LOAD_PAYLOAD_BYTES = 8900
+LOAD_FRAME_BYTES = LOAD_PAYLOAD_BYTES + 42
+SEGMENT_PAYLOAD_BYTES, SEGMENT_FRAME_BYTES = 1448, 1514  # TCP with time stamps at MTU 1500
+SOCKET_BYTES = "4096 1048576 268435456"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure beside its goal."""
+
+    what: str
+    value: float
+    unit: str
+    goal: str
+    met: bool
+
+
+Samples = dict[str, list[float]]
+Experiment = Callable[[], dict[str, float]]
+
+
+@contextmanager
+def joined(specs: Sequence[LinkSpec]) -> Iterator[tuple[Trial, LinkdBackend]]:
+    """A pair of hosts for each spec, joined both ways by one daemon."""
+    with ExitStack() as stack:
+        trial = stack.enter_context(Trial(pairs=len(specs)))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="atoll-bench-")))
+        with trial.middle.entered():
+            backend = LinkdBackend.start(folder)
+            stack.callback(backend.close)
+            for wire, spec in zip(trial.wires, specs, strict=True):
+                backend.join(wire, spec, spec)
+        for host in (host for pair in trial.hosts for host in pair):
+            prepare_host(host)
+        yield trial, backend
+
+
+def prepare_host(host: NetworkNamespace) -> None:
+    with host.entered():
+        for name in ("tcp_rmem", "tcp_wmem"):
+            Path(f"/proc/sys/net/ipv4/{name}").write_text(SOCKET_BYTES)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+# One-way delay, idle
+
+
+def idle_delay(delay_ms: float) -> dict[str, float]:
+    with (
+        joined([LinkSpec(one_way_delay_ms=delay_ms)]) as (trial, _),
+        Stream(*trial.hosts[0], trial.address(0, 1)) as stream,
+    ):
+        stream.send(1)
+        stream.receive(1, at_most=1)
+        stream.send(1000, 100, 0.001)
+        errors = [arrival.one_way_ms - delay_ms for arrival in stream.receive(0.5)]
+    return spread(f"delay error, {delay_ms:g} ms, idle", errors)
+
+
+def spread(name: str, errors_ms: Sequence[float]) -> dict[str, float]:
+    return {
+        f"{name}: median": statistics.median(map(abs, errors_ms)),
+        f"{name}: p99": quantile([abs(error) for error in errors_ms], 0.99),
+    }
+
+
+# One-way delay under load
+
+SENDER = """
+import socket, sys, time
+period_s, seconds, size = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+target = (sys.argv[4], 7200)
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+out.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+start = time.monotonic()
+for number in range(int(seconds / period_s)):
+    pause = start + number * period_s - time.monotonic()
+    if pause > 0:
+        time.sleep(pause)
+    out.sendto(number.to_bytes(8, "big").ljust(size, b"x"), target)
+"""
+
+
+def offer_load(trial: Trial, share: float, rate_mbps: float, seconds: float) -> None:
+    """Offer that share of the rate in each direction of every pair, evenly spaced; then wait."""
+    period_s = LOAD_FRAME_BYTES * 8 / (rate_mbps * 1e6 * share)
+    senders = []
+    for pair, hosts in enumerate(trial.hosts):
+        for side in (0, 1):
+            words = [f"{period_s}", f"{seconds}", f"{LOAD_PAYLOAD_BYTES}"]
+            with hosts[side].entered():
+                command = [sys.executable, "-c", SENDER, *words, trial.address(pair, 1 - side)]
+                senders.append(subprocess.Popen(command))
+    for sender in senders:
+        sender.wait()
+
+
+@contextmanager
+def discarding(trial: Trial) -> Iterator[None]:
+    """A socket at every host that takes the load and never reads it."""
+    with ExitStack() as stack:
+        for pair, hosts in enumerate(trial.hosts):
+            for side in (0, 1):
+                with hosts[side].entered():
+                    sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                    stack.callback(sink.close)
+                    sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                    sink.bind((trial.address(pair, side), 7200))
+        yield
+
+
+@contextmanager
+def captured(namespace: NetworkNamespace, interface: str, file: Path) -> Iterator[None]:
+    words = f"tcpdump -i {interface} -Q in -p -s 64 -B 16384 --immediate-mode -w {file}".split()
+    with namespace.entered():
+        capture = subprocess.Popen(
+            [*words, "--time-stamp-precision", "nano", "udp port 7200"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert capture.stderr
+    capture.stderr.readline()
+    yield
+    time.sleep(0.3)
+    capture.terminate()
+    capture.communicate()
+
+
+def read_capture(file: Path) -> list[tuple[int, int, int]]:
+    """Number, time stamp in ns and wire bytes of each datagram of the load."""
+    data, at, found = file.read_bytes(), 24, []
+    while at + 16 <= len(data):
+        seconds, nanoseconds, kept, length = struct.unpack_from("<IIII", data, at)
+        (number,) = struct.unpack_from(">Q", data, at + 16 + 42)
+        found.append((number, seconds * 10**9 + nanoseconds, length))
+        at += 16 + kept
+    return found
+
+
+def link_errors_ms(
+    entered: Sequence[tuple[int, int, int]],
+    left: Sequence[tuple[int, int, int]],
+    rate_mbps: float,
+    delay_ms: float,
+) -> list[float]:
+    """How much later each frame left than a perfect link would have let it."""
+    left_at = {number: stamp for number, stamp, _ in left}
+    errors, departed = [], 0.0
+    for number, stamp, length in entered:
+        departed = max(stamp, departed) + length * 8000 / rate_mbps
+        if number in left_at:
+            errors.append((left_at[number] - departed) / 1e6 - delay_ms)
+    return errors
+
+
+def loaded_delay() -> dict[str, float]:
+    spec = LinkSpec(rate_mbps=100, one_way_delay_ms=45.6)
+    with ExitStack() as stack:
+        trial, backend = stack.enter_context(joined([spec] * NINE_CITY_LINKS))
+        stack.enter_context(discarding(trial))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="atoll-bench-")))
+        before, behind = folder / "before", folder / "behind"
+        with (
+            captured(trial.middle, trial.wires[0].end_a, before),
+            captured(trial.hosts[0][1], "wan0", behind),
+        ):
+            used = cpu_share(backend, lambda: offer_load(trial, 0.7, 100, 4))
+        errors = link_errors_ms(read_capture(before), read_capture(behind), 100, 45.6)
+    cpu = {"CPU of linkd, eleven links at 70 %": 100 * used}
+    return spread("delay error, eleven links at 70 % of 100 Mbit/s", errors) | cpu
+
+
+def cpu_share(backend: LinkdBackend, work: Callable[[], object]) -> float:
+    def run_ns() -> int:
+        return int(Path(f"/proc/{backend.process_id}/schedstat").read_text().split()[0])
+
+    start, used = time.monotonic_ns(), run_ns()
+    work()
+    return (run_ns() - used) / (time.monotonic_ns() - start)
+
+
+# Rate
+
+
+def iperf(trial: Trial, *words: str, pair: int = 0) -> float:
+    """Mbit/s of payload that the second host received in 5 s after 2 s of start-up."""
+    with trial.hosts[pair][1].entered():
+        server = subprocess.Popen(["iperf3", "-s", "-1", "-J"], stdout=subprocess.PIPE, text=True)
+    time.sleep(0.3)
+    with trial.hosts[pair][0].entered():
+        client = ["iperf3", "-c", trial.address(pair, 1), "-O", "2", "-t", "5", *words]
+        subprocess.run(client, stdout=subprocess.DEVNULL, timeout=60)
+    report = json.loads(server.communicate(timeout=60)[0])
+    intervals = [each["sum"] for each in report["intervals"] if not each["sum"]["omitted"]]
+    whole = [each for each in intervals if each["seconds"] > 0.9]
+    return float(
+        sum(each["bytes"] for each in whole) * 8 / sum(each["seconds"] for each in whole) / 1e6
+    )
+
+
+def tcp_rate(rate_mbps: float) -> dict[str, float]:
+    with joined([LinkSpec(rate_mbps=rate_mbps, one_way_delay_ms=20, mtu_bytes=1500)]) as (trial, _):
+        goodput = iperf(trial, "-C", "cubic", "-M", "1460")
+    expected = rate_mbps * SEGMENT_PAYLOAD_BYTES / SEGMENT_FRAME_BYTES
+    return {f"rate error, TCP, {rate_mbps:g} Mbit/s": 100 * (goodput / expected - 1)}
+
+
+def udp_rate(rate_mbps: float) -> dict[str, float]:
+    size = 1400 if rate_mbps < 100 else 8900
+    with joined([LinkSpec(rate_mbps=rate_mbps, one_way_delay_ms=20)]) as (trial, _):
+        goodput = iperf(trial, "-u", "-l", str(size), "-b", f"{1.2 * rate_mbps}M")
+    expected = rate_mbps * size / (size + 42)
+    return {f"rate error, UDP at 1.2x, {rate_mbps:g} Mbit/s": 100 * (goodput / expected - 1)}
+
+
+def mininet_htb_rate(rate_mbps: float) -> dict[str, float]:
+    """The queueing that Mininet's TCLink puts on a host's interface for `bw`."""
+    with joined([LinkSpec()]) as (trial, _), trial.hosts[0][0].entered():
+        for command in (
+            "tc qdisc add dev wan0 root handle 5:0 htb default 1",
+            f"tc class add dev wan0 parent 5:0 classid 5:1 htb rate {rate_mbps:g}Mbit burst 15k",
+        ):
+            run(command.split())
+        goodput = iperf(trial, "-C", "cubic", "-M", "1460")
+    expected = rate_mbps * SEGMENT_PAYLOAD_BYTES / SEGMENT_FRAME_BYTES
+    name = f"rate error, TCP, {rate_mbps:g} Mbit/s, Mininet's HTB instead"
+    return {name: 100 * (goodput / expected - 1)}
+
+
+def throughput() -> dict[str, float]:
+    with joined([LinkSpec(one_way_delay_ms=20)]) as (trial, backend):
+        achieved: list[float] = []
+        used = cpu_share(backend, lambda: achieved.append(iperf(trial, "-C", "cubic")))
+    return {
+        "TCP with segmentation offload, no rate, 20 ms": achieved[0] / 1000,
+        "CPU of linkd during it": 100 * used,
+    }
+
+
+def received_bytes(namespace: NetworkNamespace) -> int:
+    with namespace.entered():
+        lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
+    return next(int(x.split(":")[1].split()[0]) for x in lines if x.strip().startswith("wan0:"))
+
+
+def all_links_full() -> dict[str, float]:
+    spec = LinkSpec(rate_mbps=100, one_way_delay_ms=45.6)
+    with joined([spec] * NINE_CITY_LINKS) as (trial, backend), discarding(trial):
+        hosts = [host for pair in trial.hosts for host in pair]
+        rates: list[float] = []
+        used = cpu_share(backend, lambda: rates.extend(rates_during(trial, hosts)))
+    worst = max(rates, key=lambda rate: abs(rate - 100))
+    return {
+        "worst rate error, eleven links full both ways": worst - 100,
+        "CPU of linkd, eleven links full both ways": 100 * used,
+    }
+
+
+def rates_during(trial: Trial, hosts: Sequence[NetworkNamespace]) -> list[float]:
+    """Mbit/s at each receiver over two seconds in the middle of an overload."""
+    load = threading.Thread(target=offer_load, args=(trial, 1.05, 100, 4))
+    load.start()
+    time.sleep(1.5)
+    first, start = [received_bytes(host) for host in hosts], time.monotonic()
+    time.sleep(2)
+    last, seconds = [received_bytes(host) for host in hosts], time.monotonic() - start
+    load.join()
+    return [(b - a) * 8 / seconds / 1e6 for a, b in zip(first, last, strict=True)]
+
+
+# Loss
+
+
+def loss(loss_pct: float) -> dict[str, float]:
+    with joined([LinkSpec(loss_pct=loss_pct)]) as (trial, _):
+        received = len(carried(trial, 20_000))
+    chance = loss_pct / 100
+    error = (20_000 - received) - 20_000 * chance
+    half_width = 2.576 * math.sqrt(20_000 * chance * (1 - chance))
+    return {f"loss {loss_pct:g} %: part of its 99 % interval": abs(error) / half_width}
+
+
+def carried(trial: Trial, count: int) -> list[int]:
+    numbers: list[int] = []
+    with Stream(*trial.hosts[0], trial.address(0, 1)) as stream:
+        for _ in range(count // 1000):
+            stream.send(1000)
+            numbers += [arrival.number for arrival in stream.receive(0.05)]
+    return numbers
+
+
+def burst_length() -> dict[str, float]:
+    with joined([LinkSpec(burst_loss=GilbertElliott(2, 25), seed=1)]) as (trial, _):
+        numbers = carried(trial, 40_000)
+    gaps = [b - a - 1 for a, b in pairwise(numbers) if b - a > 1]
+    return {"burst length error, 4 frames": 100 * (statistics.mean(gaps) / 4 - 1)}
+
+
+# Many links
+
+
+def idle_links(links: float) -> dict[str, float]:
+    count = int(links)
+    middle = NetworkNamespace()
+    with tempfile.TemporaryDirectory(prefix="atoll-bench-") as folder, middle.entered():
+        for index in range(count):
+            for end in "ab":
+                run(f"ip link add w{index}{end} up type veth peer name n{index}{end}".split())
+                run(f"ip link set n{index}{end} up".split())
+        backend = LinkdBackend.start(Path(folder))
+        start = time.monotonic()
+        for index in range(count):
+            wire = Wire(index, f"w{index}a", f"w{index}b", Direction(f"A{index}", f"B{index}"))
+            backend.join(wire, LinkSpec(100, 20), LinkSpec(100, 20))
+        joined_s = time.monotonic() - start
+        time.sleep(2)
+        used = cpu_share(backend, lambda: time.sleep(5))
+        backend.close()
+    middle.close()
+    return {f"CPU of linkd, {count} links idle": 100 * used, f"joining {count} links": joined_s}
+
+
+def goal_of(name: str) -> tuple[str, float, str]:
+    """Unit, bound (the least for Gbit/s, else the largest absolute value), goal in words."""
+    loaded = "70 %" in name
+    if name.startswith("delay error"):
+        most = (3.0 if loaded else 1.0) if name.endswith("p99") else (0.5 if loaded else 0.2)
+        return "ms", most, f"<= {most:g}"
+    if name.startswith("TCP with"):
+        return "Gbit/s", 7.0, ">= 7"
+    if "part of" in name:
+        return "of 1", 1.0, "<= 1"
+    if name.startswith("burst"):
+        return "%", 10.0, "<= 10"
+    if name == "CPU of linkd, 200 links idle":
+        return "%", 5.0, "<= 5"
+    if name.startswith("worst rate"):
+        return "%", 2.0, "<= 2"
+    if name.startswith("rate error") and "Mininet" not in name:
+        return "%", 1.0, "<= 1"
+    return ("s" if name.startswith("joining") else "%"), math.inf, ""
+
+
+def row_of(name: str, values: Sequence[float]) -> Row:
+    unit, bound, goal = goal_of(name)
+    value = statistics.median(values)
+    met = value >= bound if unit == "Gbit/s" else abs(value) <= bound
+    return Row(name, round(value, 4), unit, goal, met)
+
+
+def experiments(only: str) -> list[Experiment]:
+    """Every experiment whose name contains `only`."""
+    series: list[tuple[Callable[[float], dict[str, float]], tuple[float, ...]]] = [
+        (idle_delay, (1, 20, 150)),
+        (tcp_rate, (1, 10, 100, 1000)),
+        (udp_rate, (1, 10, 100, 1000)),
+        (mininet_htb_rate, (100, 1000)),
+        (loss, (0.1, 1, 5)),
+        (idle_links, (20, 200)),
+    ]
+    single: list[Experiment] = [loaded_delay, throughput, all_links_full, burst_length]
+    chosen: list[Experiment] = [x for x in single if only in x.__name__]
+    for experiment, values in series:
+        if only in experiment.__name__:
+            chosen += [partial(experiment, value) for value in values]
+    return chosen
+
+
+def measure(chosen: Sequence[Experiment], repeat: int) -> Samples:
+    samples: Samples = {}
+    for _ in range(repeat):
+        for experiment in chosen:
+            for name, value in experiment().items():
+                samples.setdefault(name, []).append(value)
+                print(f"  {name}: {value:.3f}", file=sys.stderr, flush=True)
+    return samples
+
+
+def show(rows: Sequence[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "measured", "unit", "goal", "met")
+    for row in rows:
+        met = ("yes" if row.met else "NO") if row.goal else ""
+        table.add_row(row.what, f"{row.value:.3f}", row.unit, row.goal, met)
+    Console(width=110).print(table)
+
+
+def plot(rows: Sequence[Row], directory: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    directory.mkdir(parents=True, exist_ok=True)
+    for start, file in (("delay error", "links-delay.png"), ("rate error", "links-rate.png")):
+        chosen = [row for row in rows if row.what.startswith(start)]
+        figure, axes = pyplot.subplots(figsize=(9, 0.4 * len(chosen) + 1), layout="constrained")
+        axes.barh([row.what for row in chosen], [row.value for row in chosen])
+        axes.set_xlabel(f"{start} in {chosen[0].unit if chosen else ''}")
+        axes.invert_yaxis()
+        figure.savefig(directory / file, dpi=120)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--only", default="", help="run experiments whose name contains this")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path)
+    options = parser.parse_args()
+    samples = measure(experiments(options.only), options.repeat)
+    rows = [row_of(name, values) for name, values in samples.items()]
+    show(rows)
+    if options.json:
+        options.json.write_text(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1))
+    if options.plot:
+        plot(rows, options.plot)
+    return 0 if all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
