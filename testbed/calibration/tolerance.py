@@ -1,0 +1,35 @@
+"""How far off a link may be, and why so far and no farther.
+
+The tolerances are what one busy machine lets pass, not what links are capable of: an idle link of
+`linkd` keeps its delay to some hundredths of a millisecond. A direction that is off is measured a
+second time before it counts, because a scheduler's hiccup does not come twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The largest error of each figure that still counts as what was asked for.
+
+    Attributes:
+        rate_pct: either way, of the asked rate.
+        median_delay_ms: either way; jitter is added where it is asked for, since without
+            reordering it pushes frames back.
+        p99_delay_ms: later only, over the asked delay and jitter.
+        loss_doubt: the chance that a right link is called wrong for its loss, over all directions
+            together. Where no loss is asked for, none is allowed.
+    """
+
+    rate_pct: float
+    median_delay_ms: float
+    p99_delay_ms: float
+    loss_doubt: float
+
+
+QUICK_TOLERANCE = Tolerance(rate_pct=2.0, median_delay_ms=0.5, p99_delay_ms=5.0, loss_doubt=0.001)
+THOROUGH_TOLERANCE = Tolerance(
+    rate_pct=1.0, median_delay_ms=0.2, p99_delay_ms=3.0, loss_doubt=0.001
+)
