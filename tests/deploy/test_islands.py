@@ -150,7 +150,8 @@ def test_a_checkout_below_tmp_stays_visible(
 ) -> None:
     assert Path("/tmp") in tmp_path.parents
     (tmp_path / "worker.py").write_text("print('here')\n")
-    monkeypatch.setattr(island, "needed_paths", lambda: (tmp_path,))
+    needed = (*island.needed_paths(), tmp_path)
+    monkeypatch.setattr(island, "needed_paths", lambda: needed)
     with start_islands(bench.run_directory, [bench.add_node("NYC")]) as made, made.fleet() as one:
         assert one.run(f"python {tmp_path}/worker.py")["NYC"].stdout == "here\n"
         assert one.run("ls /tmp")["NYC"].stdout.split() == [tmp_path.relative_to("/tmp").parts[0]]

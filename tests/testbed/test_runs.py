@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.host_settings import ALLOWED_CONGESTION_CONTROL, RECEIVE_BUFFER, SYSCTL_ROOT
+from testbed.host_settings import SYSCTL_ROOT, wanted_settings
 from testbed.ownership import RUNTIME_ROOT, ProcessId, RuntimeDirectory
+from testbed.supervisor import host_settings
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
@@ -133,12 +134,26 @@ def eventually(condition: Callable[[], bool], limit_s: float = 20.0) -> bool:
     return True
 
 
-def sysctl(name: str) -> str:
+class HostBefore:
+    """The host's settings, to be held against what a run leaves, if no other run holds them."""
+
+    def __init__(self) -> None:
+        self.others = host_settings().holders()
+        self.values = {name: read_sysctl(name) for name in wanted_settings("cubic")}
+
+    def assert_restored(self, *runs: str) -> None:
+        holders = host_settings().holders()
+        assert not set(runs) & set(holders)
+        if not self.others and not holders:
+            assert {name: read_sysctl(name) for name in self.values} == self.values
+
+
+def read_sysctl(name: str) -> str:
     return (SYSCTL_ROOT / name).read_text()
 
 
 def test_ctrl_c_ends_a_run_and_leaves_only_its_record(start: Callable[..., Up]) -> None:
-    interfaces, buffers = host_interfaces(), sysctl(RECEIVE_BUFFER)
+    interfaces, host = host_interfaces(), HostBefore()
     one = start()
     one.wait_for(one.is_up)
     assert len(one.runtime.nodes()) == 6
@@ -150,7 +165,7 @@ def test_ctrl_c_ends_a_run_and_leaves_only_its_record(start: Callable[..., Up]) 
     assert not living(started)
     assert not processes_naming(one.run_id)
     assert host_interfaces() == interfaces
-    assert sysctl(RECEIVE_BUFFER) == buffers
+    host.assert_restored(one.run_id)
     events = (one.records / one.run_id / "events.jsonl").read_text().splitlines()
     assert json.loads(events[-1])["event"] == "run_ended"
 
@@ -176,7 +191,7 @@ def test_commands_reach_an_island_of_a_running_emulation(start: Callable[..., Up
 def test_a_killed_run_leaves_nothing_and_the_run_beside_it_lives_on(
     start: Callable[..., Up], moment: str
 ) -> None:
-    allowed = sysctl(ALLOWED_CONGESTION_CONTROL)
+    host = HostBefore()
     other, victim = start(), start()
     other.wait_for(other.is_up)
     victim.wait_for(getattr(victim, moment))
@@ -191,7 +206,7 @@ def test_a_killed_run_leaves_nothing_and_the_run_beside_it_lives_on(
     alive = atoll("exec", "FRA", "--run", other.run_id, "--", "ping", "-c", "1", "-W", "5", "ams")
     assert alive.returncode == 0, alive.stderr
     assert other.interrupt() == 130
-    assert sysctl(ALLOWED_CONGESTION_CONTROL) == allowed
+    host.assert_restored(other.run_id, victim.run_id)
 
 
 def test_a_named_living_run_is_ended_by_clean(start: Callable[..., Up]) -> None:
