@@ -4,7 +4,7 @@
 interface to the target's, and sets rate, delay and loss against what the topology asks for.
 """
 
-from testbed.calibration.calibrate import calibrate
+from testbed.calibration.measure import calibrate
 from testbed.calibration.result import Calibration, CalibrationError, DirectionResult
 from testbed.calibration.tolerance import QUICK_TOLERANCE, THOROUGH_TOLERANCE, Tolerance
 

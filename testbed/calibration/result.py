@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -200,7 +200,7 @@ def _rate_fault(asked: DirectionSpec, measured: Measured, tolerance: Tolerance) 
     fault = f"rate asked {asked.rate_mbps:g} Mbit/s, achieved {achieved:.4g}"
     if achieved < asked.rate_mbps and measured.offered_mbps < ENOUGH_OFFERED * asked.rate_mbps:
         offered = f"{measured.offered_mbps:.4g}"
-        return f"{fault} (this machine could offer no more than {offered}: scale the rates down)"
+        return f"{fault} (this machine could offer no more than {offered}: lower the rate scale)"
     return fault
 
 
@@ -240,10 +240,3 @@ def allowed_losses(frames: int, loss_pct: float, doubt: float) -> tuple[int, int
 
     least, most = binom.interval(1 - doubt, frames, loss_pct / 100)
     return int(least), int(most)
-
-
-def merged(
-    first: Mapping[Direction, DirectionResult], second: Mapping[Direction, DirectionResult]
-) -> tuple[DirectionResult, ...]:
-    """Return the results in the order of `first`, those of `second` taking their places."""
-    return tuple(second.get(direction, one) for direction, one in first.items())

@@ -23,7 +23,7 @@ from testbed.calibration.plan import (
     longest_way_s,
 )
 from testbed.calibration.probe import Arrival, LinkEnd, Prober, Sent, in_own_thread
-from testbed.calibration.result import Calibration, DirectionResult, judge, merged
+from testbed.calibration.result import Calibration, DirectionResult, judge
 from testbed.calibration.tolerance import QUICK_TOLERANCE, THOROUGH_TOLERANCE, Tolerance
 from testbed.emulation.emulation import Emulation
 from testbed.emulation.network import Network
@@ -32,7 +32,6 @@ from testbed.links.backend import LinkBackend
 from topologies.model import ISLAND_SUFFIX, Direction, DirectionSpec
 
 MARGIN_S = 0.05
-ATTEMPTS = 2
 
 Announce = Callable[[str], None]
 
@@ -99,13 +98,11 @@ def _link_end(network: Network, end: NodeEnd) -> LinkEnd:
 
 def _settle(ways: Sequence[Way], links: LinkBackend, rules: Rules) -> tuple[DirectionResult, ...]:
     results = measure(ways, links, rules)
-    for attempt in range(2, ATTEMPTS + 1):
-        off = [way for way in ways if results[way.direction].faults]
-        if not off:
-            break
-        again = measure(off, links, rules)
-        again = {way: replace(one, attempts=attempt) for way, one in again.items()}
-        results = {one.direction: one for one in merged(results, again)}
+    off = [way for way in ways if results[way.direction].faults]
+    if off:
+        alone = replace(rules, effort=rules.effort.with_less_company())
+        again = measure(off, links, alone)
+        results |= {way: replace(one, attempts=2) for way, one in again.items()}
     return tuple(results.values())
 
 
