@@ -5,6 +5,7 @@ interface to the target's, and sets rate, delay and loss against what the topolo
 """
 
 from testbed.calibration.measure import calibrate
+from testbed.calibration.render import calibration_table, plot, verdict
 from testbed.calibration.result import Calibration, CalibrationError, DirectionResult
 from testbed.calibration.tolerance import QUICK_TOLERANCE, THOROUGH_TOLERANCE, Tolerance
 
@@ -16,4 +17,7 @@ __all__ = [
     "DirectionResult",
     "Tolerance",
     "calibrate",
+    "calibration_table",
+    "plot",
+    "verdict",
 ]
