@@ -53,6 +53,7 @@ Datapath = Annotated[str | None, typer.Option("--datapath", help="kernel or user
 Links = Annotated[str | None, typer.Option("--links", help="netem or linkd.")]
 Congestion = Annotated[str, typer.Option("--congestion-control", help="TCP's, in every island.")]
 RealTime = Annotated[bool, typer.Option(help="Real-time priority for the data path.")]
+Calibrate = Annotated[bool, typer.Option(help="Measure every link before relying on it.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Where run records are kept.")]
 
 
@@ -86,6 +87,8 @@ def emulate(
     realtime: RealTime = True,
     runs: Runs = Path("runs"),
     timeout_s: Annotated[float, typer.Option(min=1.0, help="Limit of the training.")] = 900.0,
+    calibrate: Calibrate = True,
+    as_json: Json = False,
 ) -> None:
     """Build the WAN, train one model over it, count every byte, leave a record and nothing else."""
     choices = RunChoices(
@@ -101,8 +104,28 @@ def emulate(
         "outer": outer,
         "capture": capture,
         "timeout_s": timeout_s,
+        "calibrate": calibrate,
+        "as_json": as_json,
     }
-    raise typer.Exit(launch(choices, more, make_console()))
+    raise typer.Exit(launch(choices, more, make_console(stderr=as_json)))
+
+
+@app.command(name="calibrate")
+def calibrate_topology(
+    topology: Topo = "nine_city",
+    rate_scale: Scale = None,
+    seed: Seed = 1,
+    datapath: Datapath = None,
+    links: Links = None,
+    realtime: RealTime = True,
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Measure thoroughly what every link really does: rate, delay, loss; a table and a plot."""
+    choices = RunChoices(
+        "calibrate", topology, rate_scale, datapath, links, "cubic", realtime, runs, seed
+    )
+    raise typer.Exit(launch(choices, {"as_json": as_json}, make_console(stderr=as_json)))
 
 
 @app.command()
@@ -117,13 +140,15 @@ def up(
     links: Links = None,
     congestion_control: Congestion = "cubic",
     realtime: RealTime = True,
+    calibrate: Calibrate = True,
     runs: Runs = Path("runs"),
 ) -> None:
     """Build the WAN and hold it until Ctrl-C, for `exec`, `shell` and your own controller."""
     choices = RunChoices(
         "up", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
     )
-    more = {"controller_file": str(controller.resolve()) if controller else None}
+    file = str(controller.resolve()) if controller else None
+    more = {"controller_file": file, "calibrate": calibrate}
     raise typer.Exit(launch(choices, more, make_console()))
 
 

@@ -32,9 +32,9 @@ def main(directory: Path) -> int:
     for request in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(request, _end_in_order)
     runtime = RuntimeDirectory(directory.name, directory.parent)
-    console = make_console()
+    order = Order.read(directory)
     try:
-        return carry_out(Order.read(directory), runtime, console)
+        return carry_out(order, runtime, make_console(stderr=order.as_json))
     except AtollError as error:
         print(f"atoll: {error}", file=sys.stderr)
         return error.exit_code

@@ -14,14 +14,17 @@ class Order:
     """One run as it was asked for; everything the command line decides is here.
 
     Attributes:
-        action: `emulate` (train and end) or `up` (hold the network until told to end).
+        action: `emulate` (train and end), `calibrate` (measure links thoroughly and end) or `up`
+            (hold the network until told to end).
         topology: name of a bundled topology or path of a file.
         rate_scale: emulated rate / real rate.
         datapath: `kernel` or `userspace`, as the doctor chose.
         link_backend: `netem` or `linkd`, as the doctor chose.
         controller_file: somebody's Ryu application to run instead of ours.
         local_steps: optimizer steps between two synchronizations.
+        calibrate: whether links are measured before they are relied on.
         timeout_s: limit of the whole training.
+        as_json: whether standard output is for figures alone.
         command: what the user typed, for the record.
     """
 
@@ -40,6 +43,8 @@ class Order:
     outer: str = "mean"
     seed: int = 1
     capture: bool = False
+    calibrate: bool = True
+    as_json: bool = False
     timeout_s: float = 900.0
     command: str = ""
 

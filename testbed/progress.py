@@ -20,10 +20,10 @@ from rich.progress import (
 PLAIN_WIDTH = 110
 
 
-def make_console() -> Console:
+def make_console(stderr: bool = False) -> Console:
     """Return a console that is wide enough for the tables where no terminal says otherwise."""
-    console = Console()
-    return console if console.is_terminal else Console(width=PLAIN_WIDTH)
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(width=PLAIN_WIDTH, stderr=stderr)
 
 
 class Stages:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 from rich.console import Console
 
 from controller.fabric import Fabric
+from testbed.calibration import calibrate, calibration_table, plot, verdict
 from testbed.deploy.island import Islands, start_islands
 from testbed.deploy.island_files import IslandSeat
 from testbed.emulation.emulation import Emulation, EmulationOptions, emulation
@@ -42,6 +44,10 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
             if order.controller_file is not None:
                 return _hold_foreign(wan, runtime, stages)
             reach = prove_reachability(wan, stages)
+            if order.action == "calibrate":
+                return calibrate_alone(wan, order, record, stages)
+            if order.calibrate:
+                calibrate_links(wan, record, stages)
             with start_islands(runtime.path, seats(wan)) as islands:
                 if order.action == "up":
                     return _hold(wan, islands, reach, stages)
@@ -73,6 +79,7 @@ def _manifest(order: Order, topology: Topology) -> dict[str, object]:
                 "realtime": order.realtime,
                 "mtu_bytes": topology.mtu_bytes,
                 "capture": order.capture,
+                "calibrate": order.calibrate,
             },
         )
     )
@@ -102,6 +109,34 @@ def prove_reachability(wan: Emulation, stages: Stages) -> Reachability:
     stages.finish()
     stages.console.print(reach_table(reach))
     return reach
+
+
+def calibrate_links(wan: Emulation, record: RunRecord, stages: Stages) -> None:
+    """Measure every link before the run relies on it; one that is off is a `CalibrationError`."""
+    stages.announce(f"Calibrating {2 * len(wan.network.wires)} link directions")
+    calibration = calibrate(wan)
+    record.write_calibration(calibration.to_json())
+    stages.advance(1, verdict(calibration))
+    stages.finish()
+    if calibration.off:
+        stages.console.print(calibration_table(calibration))
+    calibration.require_all()
+
+
+def calibrate_alone(wan: Emulation, order: Order, record: RunRecord, stages: Stages) -> int:
+    """Measure every link thoroughly; the exit code says whether all are what was asked for."""
+    stages.announce(f"Calibrating {2 * len(wan.network.wires)} link directions")
+    calibration = calibrate(wan, thorough=True)
+    stages.finish()
+    record.write_calibration(calibration.to_json())
+    pictures = plot(calibration, record.path)
+    stages.console.print(calibration_table(calibration))
+    stages.console.print(verdict(calibration), highlight=False)
+    names = ", ".join(picture.name for picture in pictures)
+    stages.console.print(f"Record: {record.path}, pictures: {names}", highlight=False)
+    if order.as_json:
+        print(json.dumps(calibration.to_json(), indent=1))
+    return 1 if calibration.off else 0
 
 
 def seats(wan: Emulation) -> list[IslandSeat]:

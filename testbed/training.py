@@ -293,7 +293,8 @@ def _conclude(
 ) -> int:
     record.rounds(summary["rounds"])
     traffic = {f"{a}>{b}": asdict(flow) for (a, b), flow in sorted(captured.sent.items())}
-    record.write_summary({**summary, "captured_traffic": traffic or None})
+    written = {**summary, "captured_traffic": traffic or None}
+    record.write_summary(written)
     stages.finish()
     console = stages.console
     console.print(round_table(summary))
@@ -304,4 +305,6 @@ def _conclude(
         console.print(line, highlight=False, markup=False)
     for reason in summary["reasons"]:
         console.print(f"INVALID: {reason}", style="red", markup=False)
+    if job.order.as_json:
+        print(json.dumps(written, indent=1))
     return 0 if summary["valid"] else 1
