@@ -32,6 +32,7 @@ from testbed.links.backend import LinkBackend
 from topologies.model import ISLAND_SUFFIX, Direction, DirectionSpec
 
 MARGIN_S = 0.05
+ATTEMPTS = 3
 
 Announce = Callable[[str], None]
 
@@ -59,7 +60,7 @@ def calibrate(wan: Emulation, thorough: bool = False) -> Calibration:
     """Measure rate, delay and loss of every direction of a standing WAN that carries nothing else.
 
     What is asked for is taken from the topology, not from the back-end. A direction that is off is
-    measured once more before that counts. Nothing raises for links that are off: call
+    measured up to twice more, with less load and longer bursts, before that counts. Nothing raises for links that are off: call
     `require_all` on the result.
 
     Args:
@@ -98,11 +99,13 @@ def _link_end(network: Network, end: NodeEnd) -> LinkEnd:
 
 def _settle(ways: Sequence[Way], links: LinkBackend, rules: Rules) -> tuple[DirectionResult, ...]:
     results = measure(ways, links, rules)
-    off = [way for way in ways if results[way.direction].faults]
-    if off:
-        alone = replace(rules, effort=rules.effort.with_less_company())
-        again = measure(off, links, alone)
-        results |= {way: replace(one, attempts=2) for way, one in again.items()}
+    patient = replace(rules, effort=rules.effort.with_more_patience())
+    for attempt in range(2, ATTEMPTS + 1):
+        off = [way for way in ways if results[way.direction].faults]
+        if not off:
+            break
+        again = measure(off, links, patient)
+        results |= {way: replace(one, attempts=attempt) for way, one in again.items()}
     return tuple(results.values())
 
 

@@ -1,0 +1,2 @@
+"""tmp."""
+def judge(a, b): return []
