@@ -39,6 +39,7 @@ NINE_CITY_LINKS = 11
 LOAD_PAYLOAD_BYTES = 8900
 LOAD_FRAME_BYTES = LOAD_PAYLOAD_BYTES + 42
 SEGMENT_PAYLOAD_BYTES, SEGMENT_FRAME_BYTES = 1448, 1514  # TCP with time stamps at MTU 1500
+LOAD_S = 4.0
 SOCKET_BYTES = "4096 1048576 268435456"
 
 
@@ -109,11 +110,10 @@ def spread(name: str, errors_ms: Sequence[float]) -> dict[str, float]:
 
 SENDER = """
 import socket, sys, time
-period_s, seconds, size = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
-target = (sys.argv[4], 7200)
+start, period_s, seconds = map(float, sys.argv[1:4])
+size, target = int(sys.argv[4]), (sys.argv[5], 7200)
 out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 out.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
-start = time.monotonic()
 for number in range(int(seconds / period_s)):
     pause = start + number * period_s - time.monotonic()
     if pause > 0:
@@ -122,16 +122,23 @@ for number in range(int(seconds / period_s)):
 """
 
 
-def offer_load(trial: Trial, share: float, rate_mbps: float, seconds: float) -> None:
-    """Offer that share of the rate in each direction of every pair, evenly spaced; then wait."""
+@contextmanager
+def offered_load(trial: Trial, share: float, rate_mbps: float, seconds: float) -> Iterator[None]:
+    """That share of the rate in each direction of every pair, evenly spaced; in the block it flows.
+
+    The senders start together, once the last of them is there.
+    """
     period_s = LOAD_FRAME_BYTES * 8 / (rate_mbps * 1e6 * share)
+    start = time.monotonic() + 1 + 0.2 * len(trial.hosts)
+    words = [f"{start}", f"{period_s}", f"{seconds}", f"{LOAD_PAYLOAD_BYTES}"]
     senders = []
     for pair, hosts in enumerate(trial.hosts):
         for side in (0, 1):
-            words = [f"{period_s}", f"{seconds}", f"{LOAD_PAYLOAD_BYTES}"]
+            command = [sys.executable, "-c", SENDER, *words, trial.address(pair, 1 - side)]
             with hosts[side].entered():
-                command = [sys.executable, "-c", SENDER, *words, trial.address(pair, 1 - side)]
                 senders.append(subprocess.Popen(command))
+    time.sleep(max(0.0, start - time.monotonic()))
+    yield
     for sender in senders:
         sender.wait()
 
@@ -204,8 +211,9 @@ def loaded_delay() -> dict[str, float]:
         with (
             captured(trial.middle, trial.wires[0].end_a, before),
             captured(trial.hosts[0][1], "wan0", behind),
+            offered_load(trial, 0.7, 100, LOAD_S),
         ):
-            used = cpu_share(backend, lambda: offer_load(trial, 0.7, 100, 4))
+            used = cpu_share(backend, lambda: time.sleep(LOAD_S))
         errors = link_errors_ms(read_capture(before), read_capture(behind), 100, 45.6)
     cpu = {"CPU of linkd, eleven links at 70 %": 100 * used}
     return spread("delay error, eleven links at 70 % of 100 Mbit/s", errors) | cpu
@@ -223,49 +231,116 @@ def cpu_share(backend: LinkdBackend, work: Callable[[], object]) -> float:
 # Rate
 
 
-def iperf(trial: Trial, *words: str, pair: int = 0) -> float:
+def iperf(trial: Trial, *words: str) -> float:
     """Mbit/s of payload that the second host received in 5 s after 2 s of start-up."""
-    with trial.hosts[pair][1].entered():
+    with trial.hosts[0][1].entered():
         server = subprocess.Popen(["iperf3", "-s", "-1", "-J"], stdout=subprocess.PIPE, text=True)
     time.sleep(0.3)
-    with trial.hosts[pair][0].entered():
-        client = ["iperf3", "-c", trial.address(pair, 1), "-O", "2", "-t", "5", *words]
+    with trial.hosts[0][0].entered():
+        client = ["iperf3", "-c", trial.address(0, 1), "-O", "2", "-t", "5", *words]
         subprocess.run(client, stdout=subprocess.DEVNULL, timeout=60)
     report = json.loads(server.communicate(timeout=60)[0])
-    intervals = [each["sum"] for each in report["intervals"] if not each["sum"]["omitted"]]
-    whole = [each for each in intervals if each["seconds"] > 0.9]
-    return float(
-        sum(each["bytes"] for each in whole) * 8 / sum(each["seconds"] for each in whole) / 1e6
-    )
+    return float(report["end"]["sum_received"]["bits_per_second"]) / 1e6
+
+
+TCP_SENDER = """
+import socket, sys, time
+out = socket.socket()
+out.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1460)
+out.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+out.connect((sys.argv[1], 7300))
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    out.send(bytes(1 << 16))
+"""
+
+
+def tcp_goodput(trial: Trial, seconds: float) -> float:
+    """Mbit/s of payload at the second host: the median of windows after start-up.
+
+    A lost segment holds back what came after it and then lets it go at once; the median of windows
+    is not moved by that, as the quotient of one long window is.
+    """
+    hosts = trial.hosts[0]
+    with hosts[1].entered():
+        listener = socket.create_server((trial.address(0, 1), 7300))
+    with hosts[0].entered():
+        words = [trial.address(0, 1), f"{seconds}"]
+        sender = subprocess.Popen([sys.executable, "-c", TCP_SENDER, *words])
+    with listener, listener.accept()[0] as receiver:
+        stamps = arrivals_until(receiver, time.monotonic() + seconds)
+    sender.wait()
+    width = seconds / 10
+    starts = [stamps[0][0] + width * number for number in range(3, 9)]
+    return statistics.median(slope_mbps(stamps, start, start + width) for start in starts)
+
+
+def arrivals_until(receiver: socket.socket, end: float) -> list[tuple[float, int]]:
+    """The time and the bytes so far after each read."""
+    receiver.settimeout(5)
+    stamps, total = [], 0
+    while time.monotonic() < end and (data := receiver.recv(1 << 20)):
+        total += len(data)
+        stamps.append((time.monotonic(), total))
+    return stamps
+
+
+def slope_mbps(stamps: Sequence[tuple[float, int]], start: float, end: float) -> float:
+    inside = [stamp for stamp in stamps if start <= stamp[0] < end]
+    (first, before), (last, after) = inside[0], inside[-1]
+    return (after - before) * 8 / (last - first) / 1e6
 
 
 def tcp_rate(rate_mbps: float) -> dict[str, float]:
     with joined([LinkSpec(rate_mbps=rate_mbps, one_way_delay_ms=20, mtu_bytes=1500)]) as (trial, _):
-        goodput = iperf(trial, "-C", "cubic", "-M", "1460")
-    expected = rate_mbps * SEGMENT_PAYLOAD_BYTES / SEGMENT_FRAME_BYTES
-    return {f"rate error, TCP, {rate_mbps:g} Mbit/s": 100 * (goodput / expected - 1)}
+        goodput = tcp_goodput(trial, 20 if rate_mbps < 10 else 8)
+    return {f"rate error, TCP, {rate_mbps:g} Mbit/s": tcp_error_pct(goodput, rate_mbps)}
+
+
+def tcp_error_pct(goodput_mbps: float, rate_mbps: float) -> float:
+    """Against wire arithmetic: 1,448 bytes of payload in every 1,514 on the wire."""
+    return 100 * (goodput_mbps / rate_mbps * SEGMENT_FRAME_BYTES / SEGMENT_PAYLOAD_BYTES - 1)
 
 
 def udp_rate(rate_mbps: float) -> dict[str, float]:
     size = 1400 if rate_mbps < 100 else 8900
     with joined([LinkSpec(rate_mbps=rate_mbps, one_way_delay_ms=20)]) as (trial, _):
-        goodput = iperf(trial, "-u", "-l", str(size), "-b", f"{1.2 * rate_mbps}M")
-    expected = rate_mbps * size / (size + 42)
-    return {f"rate error, UDP at 1.2x, {rate_mbps:g} Mbit/s": 100 * (goodput / expected - 1)}
+        words = ("-u", "-l", str(size), "-b", f"{1.2 * rate_mbps}M")
+        load = threading.Thread(target=iperf, args=(trial, *words))
+        load.start()
+        time.sleep(2)
+        windows = [wire_rates([trial.hosts[0][1]], 1)[0] for _ in range(4)]
+        load.join()
+    return {
+        f"rate error, UDP at 1.2x, {rate_mbps:g} Mbit/s": 100
+        * (statistics.median(windows) / rate_mbps - 1)
+    }
 
 
 def mininet_htb_rate(rate_mbps: float) -> dict[str, float]:
     """The queueing that Mininet's TCLink puts on a host's interface for `bw`."""
-    with joined([LinkSpec()]) as (trial, _), trial.hosts[0][0].entered():
-        for command in (
-            "tc qdisc add dev wan0 root handle 5:0 htb default 1",
-            f"tc class add dev wan0 parent 5:0 classid 5:1 htb rate {rate_mbps:g}Mbit burst 15k",
-        ):
-            run(command.split())
-        goodput = iperf(trial, "-C", "cubic", "-M", "1460")
-    expected = rate_mbps * SEGMENT_PAYLOAD_BYTES / SEGMENT_FRAME_BYTES
+    with joined([LinkSpec()]) as (trial, _):
+        with trial.hosts[0][0].entered():
+            htb = f"htb rate {rate_mbps:g}Mbit burst 15k"
+            run(
+                [
+                    "tc",
+                    "qdisc",
+                    "add",
+                    "dev",
+                    "wan0",
+                    "root",
+                    "handle",
+                    "5:0",
+                    "htb",
+                    "default",
+                    "1",
+                ]
+            )
+            run(f"tc class add dev wan0 parent 5:0 classid 5:1 {htb}".split())
+        goodput = tcp_goodput(trial, 8)
     name = f"rate error, TCP, {rate_mbps:g} Mbit/s, Mininet's HTB instead"
-    return {name: 100 * (goodput / expected - 1)}
+    return {name: tcp_error_pct(goodput, rate_mbps)}
 
 
 def throughput() -> dict[str, float]:
@@ -289,7 +364,9 @@ def all_links_full() -> dict[str, float]:
     with joined([spec] * NINE_CITY_LINKS) as (trial, backend), discarding(trial):
         hosts = [host for pair in trial.hosts for host in pair]
         rates: list[float] = []
-        used = cpu_share(backend, lambda: rates.extend(rates_during(trial, hosts)))
+        with offered_load(trial, 1.1, 100, LOAD_S):
+            time.sleep(LOAD_S / 4)
+            used = cpu_share(backend, lambda: rates.extend(wire_rates(hosts, LOAD_S / 2)))
     worst = max(rates, key=lambda rate: abs(rate - 100))
     return {
         "worst rate error, eleven links full both ways": worst - 100,
@@ -297,16 +374,12 @@ def all_links_full() -> dict[str, float]:
     }
 
 
-def rates_during(trial: Trial, hosts: Sequence[NetworkNamespace]) -> list[float]:
-    """Mbit/s at each receiver over two seconds in the middle of an overload."""
-    load = threading.Thread(target=offer_load, args=(trial, 1.05, 100, 4))
-    load.start()
-    time.sleep(1.5)
+def wire_rates(hosts: Sequence[NetworkNamespace], seconds: float) -> list[float]:
+    """Mbit/s of wire bytes that come in at each host, by its own kernel's count."""
     first, start = [received_bytes(host) for host in hosts], time.monotonic()
-    time.sleep(2)
-    last, seconds = [received_bytes(host) for host in hosts], time.monotonic() - start
-    load.join()
-    return [(b - a) * 8 / seconds / 1e6 for a, b in zip(first, last, strict=True)]
+    time.sleep(seconds)
+    last, passed = [received_bytes(host) for host in hosts], time.monotonic() - start
+    return [(b - a) * 8 / passed / 1e6 for a, b in zip(first, last, strict=True)]
 
 
 # Loss
