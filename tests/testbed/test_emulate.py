@@ -82,6 +82,13 @@ def test_the_record_is_complete_and_keeps_to_its_schemas(nine_cities: Path) -> N
     assert len(run.rounds) == 2
 
 
+def test_every_link_was_calibrated_before_it_was_relied_on(nine_cities: Path) -> None:
+    calibration = read(nine_cities, "calibration.json")
+    assert len(calibration["directions"]) == 40
+    assert abs(calibration["worst_rate_error_pct"]) <= 2
+    assert abs(calibration["worst_delay_error_ms"]) <= 0.5
+
+
 def test_nothing_of_the_run_is_left_but_its_record(nine_cities: Path) -> None:
     run_id = (nine_cities / "latest").resolve().name
     assert run_id not in [directory.run_id for directory in runtime_directories()]
@@ -90,11 +97,12 @@ def test_nothing_of_the_run_is_left_but_its_record(nine_cities: Path) -> None:
 def test_the_same_seed_trains_to_the_same_parameters_and_capture_agrees(tmp_path: Path) -> None:
     words = ("three_city", "--rounds", "1", "--local-steps", "2", "--seed", "7")
     hashes = []
-    for name, more in (("a", ["--capture"]), ("b", [])):
+    for name, more in (("a", ["--capture"]), ("b", ["--json"])):
         done = emulate(tmp_path / name, *words, *more)
         assert done.returncode == 0, done.stdout + done.stderr
         hashes.append(read(tmp_path / name, "summary.json")["parameters_sha256"])
     assert hashes[0] == hashes[1]
+    assert json.loads(done.stdout) == read(tmp_path / "b", "summary.json")
     summary = read(tmp_path / "a", "summary.json")
     sent = summary["captured_traffic"]
     assert set(sent) == {f"{a}>{b}" for a in sent_sites() for b in sent_sites() if a != b}
