@@ -60,8 +60,8 @@ def calibrate(wan: Emulation, thorough: bool = False) -> Calibration:
     """Measure rate, delay and loss of every direction of a standing WAN that carries nothing else.
 
     What is asked for is taken from the topology, not from the back-end. A direction that is off is
-    measured up to twice more, with less load and longer bursts, before that counts. Nothing raises for links that are off: call
-    `require_all` on the result.
+    measured up to twice more, with less load and longer bursts, before that counts. Nothing raises
+    for links that are off: call `require_all` on the result.
 
     Args:
         wan: as it stands, its routes installed or not.
