@@ -55,14 +55,14 @@ def _drops_reason(samples: Samples, thresholds: Thresholds) -> str:
 
 def _late_reason(samples: Samples, thresholds: Thresholds) -> str:
     share = late_pct(samples)
-    if share <= thresholds.late_pct:
+    if share <= thresholds.late_pct or _releases(samples) < thresholds.least_releases:
         return ""
     worst = max(range(len(samples)), key=lambda place: samples[place].late_releases)
     second = samples[worst]
     return (
         f"links let go {share:.2g} % of {_releases(samples)} frames more than "
-        f"{thresholds.late_us / 1000:.1f} ms late, at most {thresholds.late_pct:g} % are tolerated; "
-        f"most of them {_span(samples, worst, worst)}: "
+        f"{thresholds.late_us / 1000:.1f} ms late, at most {thresholds.late_pct:g} % are "
+        f"tolerated; most of them {_span(samples, worst, worst)}: "
         f"{second.late_releases} of {second.releases}"
     )
 
@@ -82,6 +82,7 @@ def _sustained_late_reason(samples: Samples, thresholds: Thresholds) -> str:
         (
             Stretch(first, last, late_pct(samples[first : last + 1]))
             for first, last in stretches(samples, thresholds.sustained_s)
+            if _releases(samples[first : last + 1]) >= thresholds.least_releases
         ),
         key=lambda stretch: stretch.mean,
         default=None,

@@ -35,6 +35,8 @@ class Thresholds:
         sustained_s: a machine's hiccup passes in a second and does not count by itself; what lasts
             this long does.
         sustained_late_pct: of the releases of any such stretch, late ones at most.
+        least_releases: of fewer frames no share is taken; a few late ones on an idle network are
+            nobody's figures.
         steal_pct: of the processors, in any such stretch. Beyond it, somebody else's load decides.
         process_cpu_pct: of one processor by `linkd` or one switch's daemon, in any such stretch.
             Each works in one thread: with no time left it is the bottleneck, not the link.
@@ -45,6 +47,7 @@ class Thresholds:
     late_pct: float = 1.0
     sustained_s: float = 5.0
     sustained_late_pct: float = 5.0
+    least_releases: int = 1000
     steal_pct: float = 5.0
     process_cpu_pct: float = 95.0
     unasked_drops: int = 0
