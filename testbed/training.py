@@ -29,6 +29,8 @@ from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops, 
 from testbed.measure.reach import Reachability
 from testbed.measure.sampler import Sampler
 from testbed.measure.witnesses import compare_witnesses
+from testbed.monitor.watch import FILE_NAME as FIDELITY_NAME
+from testbed.monitor.watch import FidelityMonitor
 from testbed.order import Order
 from testbed.progress import Stages
 from testbed.record.summary import Evidence, Summary, settled_rounds, summarize
@@ -150,7 +152,11 @@ def train(
     record.amend_manifest(plan=job.plan())
     with islands.fleet(_progress(stages)) as fleet:
         deploy(fleet, stages)
-        with _sampling(job, record) as sampler, _capture(job, record) as captured:
+        with (
+            _sampling(job, record) as sampler,
+            _capture(job, record) as captured,
+            FidelityMonitor(wan, record.path / FIDELITY_NAME) as monitor,
+        ):
             reports = _work(job, fleet, sampler, record, stages)
             time.sleep(SETTLE_S)
         collect(fleet, record, stages)
@@ -158,7 +164,7 @@ def train(
         _evidence(job, reports.snapshot(), sampler),
         reach=reach,
         cross_check=compare_witnesses(wan, job.ends),
-        further_reasons=_further_reasons(job, captured),
+        further_reasons=[*captured.reasons, *monitor.reasons()],
     )
     return _conclude(job, summarize(evidence), captured, record, stages)
 
@@ -260,17 +266,6 @@ def _capture(job: Job, record: RunRecord) -> AbstractContextManager[Captured]:
     return capturing(job.ends, record, job.wan.fabric.site_of_island_ip)
 
 
-def _further_reasons(job: Job, captured: Captured) -> list[str]:
-    """Return what makes the run invalid beside its workers and bytes."""
-    unasked = {way: one.unasked_drops for way, one in job.wan.links.counters().items()}
-    lost = [
-        f"{way}: {count} frames were dropped that no queue or loss model asked for"
-        for way, count in sorted(unasked.items())
-        if count
-    ]
-    return [*captured.reasons, *lost]
-
-
 def closing_lines(job: Job, summary: Summary, record: RunRecord) -> list[str]:
     """Return what a run came to, in a few lines."""
     message_bytes, members = summary["message_bytes"], len(job.rank_order)
@@ -302,7 +297,7 @@ def _conclude(
     if captured.sent:
         console.print(traffic_table(captured.sent))
     for line in closing_lines(job, summary, record):
-        console.print(line, highlight=False, markup=False)
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     for reason in summary["reasons"]:
         console.print(f"INVALID: {reason}", style="red", markup=False)
     if job.order.as_json:
