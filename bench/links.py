@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from subprocess import PIPE
 
 from testbed.links.backend import Wire
 from testbed.links.linkd_backend import LinkdBackend
@@ -110,15 +111,16 @@ def spread(name: str, errors_ms: Sequence[float]) -> dict[str, float]:
 
 SENDER = """
 import socket, sys, time
-start, period_s, seconds = map(float, sys.argv[1:4])
-size, target = int(sys.argv[4]), (sys.argv[5], 7200)
+period_s, seconds, size, target = *map(float, sys.argv[1:3]), int(sys.argv[3]), sys.argv[4]
 out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 out.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+print("ready", flush=True)
+start = float(sys.stdin.readline())
 for number in range(int(seconds / period_s)):
     pause = start + number * period_s - time.monotonic()
     if pause > 0:
         time.sleep(pause)
-    out.sendto(number.to_bytes(8, "big").ljust(size, b"x"), target)
+    out.sendto(number.to_bytes(8, "big").ljust(size, b"x"), (target, 7200))
 """
 
 
@@ -129,18 +131,24 @@ def offered_load(trial: Trial, share: float, rate_mbps: float, seconds: float) -
     The senders start together, once the last of them is there.
     """
     period_s = LOAD_FRAME_BYTES * 8 / (rate_mbps * 1e6 * share)
-    start = time.monotonic() + 1 + 0.2 * len(trial.hosts)
-    words = [f"{start}", f"{period_s}", f"{seconds}", f"{LOAD_PAYLOAD_BYTES}"]
+    words = [f"{period_s}", f"{seconds}", f"{LOAD_PAYLOAD_BYTES}"]
     senders = []
     for pair, hosts in enumerate(trial.hosts):
         for side in (0, 1):
             command = [sys.executable, "-c", SENDER, *words, trial.address(pair, 1 - side)]
             with hosts[side].entered():
-                senders.append(subprocess.Popen(command))
-    time.sleep(max(0.0, start - time.monotonic()))
+                senders.append(subprocess.Popen(command, text=True, stdin=PIPE, stdout=PIPE))
+    for sender in senders:
+        assert sender.stdout
+        sender.stdout.readline()
+    start = time.monotonic() + 0.1
+    for sender in senders:
+        assert sender.stdin
+        sender.stdin.write(f"{start}\n")
+        sender.stdin.flush()
     yield
     for sender in senders:
-        sender.wait()
+        sender.communicate()
 
 
 @contextmanager
@@ -376,10 +384,21 @@ def all_links_full() -> dict[str, float]:
 
 def wire_rates(hosts: Sequence[NetworkNamespace], seconds: float) -> list[float]:
     """Mbit/s of wire bytes that come in at each host, by its own kernel's count."""
-    first, start = [received_bytes(host) for host in hosts], time.monotonic()
+    first = [stamped_bytes(host) for host in hosts]
     time.sleep(seconds)
-    last, passed = [received_bytes(host) for host in hosts], time.monotonic() - start
-    return [(b - a) * 8 / passed / 1e6 for a, b in zip(first, last, strict=True)]
+    last = [stamped_bytes(host) for host in hosts]
+    return [(b - a) * 8 / (t - s) / 1e6 for (s, a), (t, b) in zip(first, last, strict=True)]
+
+
+def stamped_bytes(host: NetworkNamespace) -> tuple[float, int]:
+    """A reading of the counter and its time; the quickest of three, which nothing interrupted."""
+    readings = []
+    for _ in range(3):
+        start = time.monotonic()
+        count = received_bytes(host)
+        readings.append((time.monotonic() - start, start, count))
+    took, start, count = min(readings)
+    return start + took / 2, count
 
 
 # Loss
