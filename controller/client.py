@@ -7,12 +7,13 @@ network.
 from __future__ import annotations
 
 import json
+import sys
 import time
 import urllib.error
 import urllib.request
 from typing import Any
 
-from topologies.errors import RunError, UserError
+from topologies.errors import AtollError, RunError, UserError
 
 Json = dict[str, Any]
 _POLL_S = 0.05
@@ -98,6 +99,10 @@ class NorthboundClient:
         rows: list[Json] = self._get(f"/events?after={after}")
         return rows
 
+    def get(self, path: str) -> Any:
+        """Return what any path of the interface answers."""
+        return self._get(path)
+
     def _get_object(self, path: str) -> Json:
         answer: Json = self._get(path)
         return answer
@@ -134,3 +139,18 @@ def describe(health: Json) -> str:
 
 def _state(row: Json) -> str:
     return str(row["problem"] or row["state"])
+
+
+def main() -> int:
+    """Print what `URL PATH` answers as JSON; a failure is one line on standard error."""
+    url, path = sys.argv[1:]
+    try:
+        print(json.dumps(NorthboundClient(url).get(path), indent=1))
+    except AtollError as error:
+        print(f"atoll: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -20,7 +20,7 @@ from testbed.deploy.remote import RunAccess
 from testbed.launch import RunChoices, launch
 from testbed.ownership import the_running
 from testbed.progress import make_console
-from topologies.errors import AtollError, RunError, UserError
+from topologies.errors import AtollError, RunError, UserError, describe
 from topologies.files import available, load
 from topologies.model import Topology
 from workloads.training.settings import DEFAULT_LOCAL_STEPS, OUTER_OPTIMIZERS
@@ -48,7 +48,9 @@ Scale = Annotated[
     float | None,
     typer.Option("--rate-scale", help="Emulated / real rate; by default, links of 100 Mbit/s."),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Of data, model and links.")]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of data, model and links.")
+]
 Datapath = Annotated[str | None, typer.Option("--datapath", help="kernel or userspace.")]
 Links = Annotated[str | None, typer.Option("--links", help="netem or linkd.")]
 Congestion = Annotated[str, typer.Option("--congestion-control", help="TCP's, in every island.")]
@@ -147,7 +149,7 @@ def up(
     choices = RunChoices(
         "up", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
     )
-    file = str(controller.resolve()) if controller else None
+    file = _application(controller) if controller else None
     more = {"controller_file": file, "calibrate": calibrate}
     raise typer.Exit(launch(choices, more, make_console()))
 
@@ -200,6 +202,17 @@ def clean(
         print(f"{one.run_id}: {words[one.outcome]}")
     if not cleaned:
         print("Nothing to clean.")
+
+
+def _application(file: Path) -> str:
+    """Return the path of somebody's application; what Python cannot even read is refused here."""
+    try:
+        compile(file.read_bytes(), str(file), "exec")
+    except (OSError, SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        reason = error.msg if isinstance(error, SyntaxError) else describe(error)
+        raise UserError(f"--controller {file}{line}: {reason}") from error
+    return str(file.resolve())
 
 
 def _access(run: str | None) -> RunAccess:
@@ -270,11 +283,10 @@ def get(
 ) -> None:
     """Ask the controller of a running emulation over its northbound API; prints JSON."""
     access = _access(run)
-    url = f"http://{CONTROLLER_IP}:{NORTHBOUND_PORT}{path}"
-    code = "import sys, urllib.request as u; o = u.build_opener(u.ProxyHandler({})); "
-    code += "sys.stdout.write(o.open(sys.argv[1], timeout=10).read().decode())"
+    url = f"http://{CONTROLLER_IP}:{NORTHBOUND_PORT}"
+    ask = [sys.executable, "-m", "controller.client", url, "/" + path.lstrip("/")]
     enter = ["nsenter", f"--net={access.network_namespace}"]
-    raise typer.Exit(subprocess.call([*enter, sys.executable, "-c", code, url]))
+    raise typer.Exit(subprocess.call([*enter, *ask]))
 
 
 @app.command(name="runs")
@@ -300,6 +312,8 @@ def main() -> None:
         code, text = error.exit_code, str(error)
     except typer.TyperException as error:
         code, text = 2, error.format_message().rstrip(".")
+    except OSError as error:
+        code, text = 1, describe(error)
     except (KeyboardInterrupt, typer.Abort):
         code, text = 130, "interrupted"
     # Help that was not asked for is what `atoll` alone answers: it is no complaint.

@@ -111,15 +111,25 @@ class HostSettings:
 
     @contextmanager
     def _locked(self) -> Iterator[Ledger]:
+        """Hold the lock while the ledger is in use; write it whole, so a kill cannot tear it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            text = file.read()
-            ledger = Ledger(**json.loads(text)) if text else Ledger()
+        with self._path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            ledger = _read_ledger(self._path)
             try:
                 yield ledger
             finally:
-                file.seek(0)
-                file.truncate()
-                file.write(json.dumps(ledger.__dict__, indent=1))
+                beside = self._path.with_suffix(".partial")
+                beside.write_text(json.dumps(ledger.__dict__, indent=1))
+                beside.replace(self._path)
+
+
+def _read_ledger(path: Path) -> Ledger:
+    if not path.exists():
+        return Ledger()
+    try:
+        return Ledger(**json.loads(path.read_text()))
+    except (ValueError, TypeError) as error:
+        raise MachineError(
+            f"{path}: no ledger of host settings any more ({error}); look at it, then remove it"
+        ) from error

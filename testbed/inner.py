@@ -14,8 +14,9 @@ from types import FrameType
 from testbed.order import Order
 from testbed.ownership import RuntimeDirectory
 from testbed.progress import make_console
+from testbed.record.writer import was_interrupted
 from testbed.run import carry_out
-from topologies.errors import AtollError
+from topologies.errors import AtollError, describe
 
 EXIT_INTERRUPTED = 130
 
@@ -29,18 +30,26 @@ def _end_in_order(number: int, frame: FrameType | None) -> None:
 
 def main(directory: Path) -> int:
     """Carry out the order in `directory`; returns the run's exit code."""
+    runtime = RuntimeDirectory(directory.name, directory.parent)
+    code = _carry_out(directory, runtime)
+    runtime.write_ended()
+    return code
+
+
+def _carry_out(directory: Path, runtime: RuntimeDirectory) -> int:
     for request in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(request, _end_in_order)
-    runtime = RuntimeDirectory(directory.name, directory.parent)
     order = Order.read(directory)
     try:
         return carry_out(order, runtime, make_console(stderr=order.as_json))
-    except AtollError as error:
-        print(f"atoll: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("atoll: ended on request; nothing is left behind", file=sys.stderr)
-        return EXIT_INTERRUPTED
+    except (Exception, KeyboardInterrupt) as error:
+        if was_interrupted(error):
+            print("atoll: ended on request; nothing is left behind", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        if not isinstance(error, (AtollError, OSError)):
+            raise
+        print(f"atoll: {describe(error)}", file=sys.stderr)
+        return getattr(error, "exit_code", 1)
 
 
 if __name__ == "__main__":

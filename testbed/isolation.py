@@ -33,11 +33,13 @@ def isolated(argv: Sequence[str]) -> list[str]:
 def spawn_isolated(
     argv: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start `argv` isolated, with this process's terminal; call it from the main thread.
+    """Start `argv` isolated, with this process's output; call it from the main thread.
 
-    The death signal is tied to the thread that starts the process (prctl(2), PR_SET_PDEATHSIG).
+    The death signal is tied to the thread that starts the process (prctl(2), PR_SET_PDEATHSIG). It
+    gets a session of its own: Ctrl-C or a closed terminal would else reach every process of the run
+    at once, and the run would fall apart instead of ending in order.
     """
-    return subprocess.Popen(isolated(argv), env=environment)
+    return subprocess.Popen(isolated(argv), env=environment, start_new_session=True)
 
 
 def first_process(unshare_pid: int, timeout_s: float = 10.0) -> int:

@@ -10,6 +10,7 @@ import math
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,28 @@ def available_congestion_controls() -> list[str]:
     return AVAILABLE_CONGESTION_CONTROL.read_text().split()
 
 
+def check_available(choices: RunChoices, report: Report) -> None:
+    """Refuse a datapath or link back-end that the doctor found not to work here."""
+    for option, wanted, needs, found in (
+        ("--datapath", choices.datapath, "kernel", report.datapath),
+        ("--links", choices.links, "netem", report.link_backend),
+    ):
+        if wanted == needs != found:
+            raise MachineError(
+                f"{option} {needs}: this kernel has no such thing; see `atoll doctor`"
+            )
+
+
+def check_records(runs: Path) -> None:
+    """Refuse a place where no record can be written."""
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=runs):
+            pass
+    except OSError as error:
+        raise UserError(f"--runs {runs}: {error.strerror}; name a folder to write to") from error
+
+
 def check_links(topology: Topology) -> None:
     """Refuse a topology, rates scaled, of which a link cannot be shaped as asked."""
     for way, spec in topology.directions().items():
@@ -110,6 +133,7 @@ def check_choices(choices: RunChoices) -> None:
         if value is not None and value not in allowed:
             raise UserError(f"{option}: {value!r} is none of {', '.join(allowed)}")
     check_congestion_control(choices.congestion_control)
+    check_records(choices.runs)
 
 
 def make_order(choices: RunChoices, more: Mapping[str, Any], report: Report) -> Order:
@@ -140,6 +164,7 @@ def launch(choices: RunChoices, more: Mapping[str, Any], console: Console) -> in
     print_report(report, console)
     if not report.can_emulate:
         raise MachineError("this machine cannot emulate; the lines marked missing above say why")
+    check_available(choices, report)
     order = make_order(choices, more, report)
     warn_of_load(order, report, console)
     return supervise(order)

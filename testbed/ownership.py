@@ -20,6 +20,7 @@ from topologies.errors import UserError
 
 RUNTIME_ROOT = Path("/run/atoll")
 LEDGER_NAME = "host-settings.json"
+ENDED_NAME = "ended"
 BIRTH_LIMIT_S = 10.0
 
 
@@ -98,12 +99,22 @@ class RuntimeDirectory:
     def owner(self) -> Owner | None:
         """Return who owns the run, or None for one that never came so far."""
         data = _read_json(self.path / "owner.json")
-        if data is None:
-            return None
-        data["supervisor"] = ProcessId(**data["supervisor"])
-        first = data["first_process"]
-        data["first_process"] = ProcessId(**first) if first else None
-        return Owner(**data)
+        try:
+            data["supervisor"] = ProcessId(**data["supervisor"])
+            first = data["first_process"]
+            data["first_process"] = ProcessId(**first) if first else None
+            return Owner(**data)
+        except (TypeError, KeyError):
+            return None  # nobody's, or not a file of ours: nothing that lives
+
+    def write_ended(self) -> None:
+        """Record that the run's first process came to its own end."""
+        (self.path / ENDED_NAME).touch()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run's first process came to its own end."""
+        return (self.path / ENDED_NAME).exists()
 
     def write_nodes(self, nodes: Iterable[Node]) -> None:
         """Record the nodes of the run."""
@@ -163,4 +174,9 @@ def _write_json(path: Path, data: object) -> None:
 
 
 def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text()) if path.exists() else None
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except PermissionError:
+        raise UserError(f"{path} belongs to root, as every run does: call atoll as root") from None

@@ -42,7 +42,7 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
         with emulation(topology, options, runtime, stages.announce) as wan:
             record.amend_manifest(interfaces=interface_names(wan), bring_up_s=wan.bring_up_s)
             if order.controller_file is not None:
-                return _hold_foreign(wan, runtime, stages)
+                return _hold_foreign(wan, runtime, record, stages)
             reach = prove_reachability(wan, stages)
             if order.action == "calibrate":
                 return calibrate_alone(wan, order, record, stages)
@@ -50,7 +50,7 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
                 calibrate_links(wan, record, stages)
             with start_islands(runtime.path, seats(wan)) as islands:
                 if order.action == "up":
-                    return _hold(wan, islands, reach, stages)
+                    return _hold(wan, islands, record, stages)
                 return train(order, wan, islands, reach, record, stages)
 
 
@@ -153,7 +153,7 @@ def seats(wan: Emulation) -> list[IslandSeat]:
     ]
 
 
-def _hold(wan: Emulation, islands: Islands, reach: Reachability, stages: Stages) -> int:
+def _hold(wan: Emulation, islands: Islands, record: RunRecord, stages: Stages) -> int:
     stages.finish()
     stages.console.print(
         f"{wan.topology.name} is up: {len(islands.seats)} islands, "
@@ -163,11 +163,13 @@ def _hold(wan: Emulation, islands: Islands, reach: Reachability, stages: Stages)
         "  atoll controller get /health\n"
         "Ctrl-C ends it."
     )
-    _watch(wan)
+    _watch(wan, record)
     return 0
 
 
-def _hold_foreign(wan: Emulation, runtime: RuntimeDirectory, stages: Stages) -> int:
+def _hold_foreign(
+    wan: Emulation, runtime: RuntimeDirectory, record: RunRecord, stages: Stages
+) -> int:
     """Hold a WAN whose controller is somebody else's: nothing is known of what it installs."""
     with start_islands(runtime.path, seats(wan)) as islands:
         stages.finish()
@@ -176,12 +178,16 @@ def _hold_foreign(wan: Emulation, runtime: RuntimeDirectory, stages: Stages) -> 
             f"{runtime.path / 'controller.log'}. Try `atoll exec {islands.seats[0].site} -- "
             f"ping -c 3 {islands.seats[-1].host_name}`. Ctrl-C ends it."
         )
-        _watch(wan)
+        _watch(wan, record)
     return 0
 
 
-def _watch(wan: Emulation) -> None:
-    """Wait until the run is told to end; raises `RunError` when a part of the WAN dies."""
-    while (reason := wan.failure()) is None:
-        time.sleep(POLL_S)
+def _watch(wan: Emulation, record: RunRecord) -> None:
+    """Wait until the run is told to end, which completes it; a part that dies is a `RunError`."""
+    try:
+        while (reason := wan.failure()) is None:
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        record.end()
+        raise
     raise RunError(reason)

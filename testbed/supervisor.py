@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -22,6 +23,7 @@ from testbed.ownership import LEDGER_NAME, RUNTIME_ROOT, Owner, ProcessId, Runti
 from topologies.errors import RunError
 
 TEARDOWN_LIMIT_S = 30.0
+POLL_S = 0.2
 Handler = Callable[[int, FrameType | None], object] | int | None
 
 
@@ -53,7 +55,13 @@ def _run(order: Order, runtime: RuntimeDirectory, pending: list[int]) -> int:
     try:
         first = first_process(run.pid)
         runtime.write_owner(_owner(order, ProcessId.of(first)))
-        return _wait(run, first, pending)
+        code = _wait(run, first, pending)
+        if not runtime.has_ended:
+            raise RunError(
+                "the run's first process was killed from outside; what it had recorded is in "
+                f"{order.record_directory}"
+            )
+        return code
     finally:
         run.kill()
         run.wait()
@@ -67,18 +75,21 @@ def _owner(order: Order, first_process: ProcessId | None) -> Owner:
 
 
 def _wait(run: subprocess.Popen[bytes], first: int, pending: list[int]) -> int:
-    """Wait for the run; a request to end goes to its first process, once, with a time limit."""
-    remaining_s = float("inf")
-    asked = False
+    """Wait for the run; a request to end goes to its first process, with a time limit.
+
+    It is asked again and again, because process 1 of a PID namespace does not even notice a signal
+    before it has a handler for it (pid_namespaces(7)); once it has, it takes the first only.
+    """
+    deadline = float("inf")
     while True:
         with suppress(subprocess.TimeoutExpired):
-            return run.wait(timeout=0.1)
-        if pending and not asked:
-            asked, remaining_s = True, TEARDOWN_LIMIT_S
-            with suppress(ProcessLookupError):
-                os.kill(first, signal.SIGTERM)
-        remaining_s -= 0.1
-        if remaining_s < 0:
+            return run.wait(timeout=POLL_S)
+        if not pending:
+            continue
+        deadline = min(deadline, time.monotonic() + TEARDOWN_LIMIT_S)
+        with suppress(ProcessLookupError):
+            os.kill(first, signal.SIGTERM)
+        if time.monotonic() > deadline:
             raise RunError(f"the run did not end within {TEARDOWN_LIMIT_S:.0f} s and was killed")
 
 

@@ -206,7 +206,13 @@ def _work(job: Job, fleet: Fleet, sampler: Sampler, record: RunRecord, stages: S
         if (reason := job.wan.failure()) is not None:
             record.event("failure", reason=reason)
             raise RunError(reason)
-        _follow(job, reports, sampler, record, stages)
+        try:
+            _follow(job, reports, sampler, record, stages)
+        except RunError:
+            # A sampler notices first that links are gone; what ended them says more.
+            if (reason := job.wan.failure()) is None:
+                raise
+            raise RunError(reason) from None
 
     fleet.watch(processes, job.order.timeout_s, on_poll=check)
     return reports

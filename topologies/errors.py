@@ -30,6 +30,13 @@ class RunError(AtollError):
     """A run that began and could not be carried through."""
 
 
+def describe(error: Exception) -> str:
+    """Return an error in one line; one of the system names the file it is about."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
 class HostFailures(RunError):  # noqa: N818 (several failures, not one error)
     """Failures of several hosts, raised once; what succeeded is kept beside them.
 

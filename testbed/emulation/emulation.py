@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from controller.fabric import Fabric
@@ -150,18 +150,42 @@ def join_links(network: Network, options: EmulationOptions, directory: Path) -> 
         backend = NetemBackend()
     else:
         backend = LinkdBackend.start(directory, realtime=options.realtime)
+    queue_ms = longest_round_trip_ms(network.topology)
     try:
         for wire in network.wires:
-            _join(backend, network.topology, wire, options.seed)
+            _join(backend, network.topology, wire, options.seed, queue_ms)
     except BaseException:
         backend.close()
         raise
     return backend
 
 
-def _join(backend: LinkBackend, topology: Topology, wire: WirePlan, seed: int) -> None:
+def longest_round_trip_ms(topology: Topology) -> float:
+    """Return the longest round trip of any pair of islands, by which queues are sized."""
+    routes, codes = least_delay_routes(topology), topology.codes
+    there = {(a, b): routes.one_way_delay_ms(a, b) for a in codes for b in codes if a < b}
+    back = {(a, b): routes.one_way_delay_ms(b, a) for a, b in there}
+    return max((there[pair] + back[pair] for pair in there), default=0.0)
+
+
+def with_queue(spec: LinkSpec, queue_ms: float) -> LinkSpec:
+    """Return `spec` with a queue of at least one longest round trip, where none is asked for.
+
+    A queue that holds less than one bandwidth-delay product of the flows through it starves TCP
+    (Villamizar and Song, "High performance TCP in ANSNET", CCR 1994), and a link's own delay says
+    nothing of how long those flows' ways are.
+    """
+    if spec.queue_ms is not None:
+        return spec
+    return replace(spec, queue_ms=max(spec.effective_queue_ms, queue_ms))
+
+
+def _join(
+    backend: LinkBackend, topology: Topology, wire: WirePlan, seed: int, queue_ms: float
+) -> None:
     specs, mtu_bytes = topology.directions(), topology.mtu_bytes
     first = seed * SEED_STRIDE * len(specs) + SEED_STRIDE * wire.index
     forward = LinkSpec.from_direction(specs[wire.forward], mtu_bytes, first)
     backward = LinkSpec.from_direction(specs[wire.forward.reverse], mtu_bytes, first + 1)
-    backend.join(Wire(wire.index, wire.end_a, wire.end_b, wire.forward), forward, backward)
+    ends = Wire(wire.index, wire.end_a, wire.end_b, wire.forward)
+    backend.join(ends, with_queue(forward, queue_ms), with_queue(backward, queue_ms))

@@ -122,7 +122,7 @@ class Network:
 
     def stop(self) -> None:
         """End switches and nodes; interfaces go with their namespaces."""
-        for switch in self.switches():
+        for switch in self._net.switches:  # some may not have been made yet
             switch.stop(deleteIntfs=False)
         for node in (*self._net.hosts, *self._net.switches):
             node.terminate()

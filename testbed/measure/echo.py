@@ -67,7 +67,8 @@ def sequence_of_reply(packet: bytes, identifier: int) -> int | None:
     if len(packet) < header_bytes + ECHO_HEADER.size:
         return None
     kind, _, _, found, sequence = ECHO_HEADER.unpack_from(packet, header_bytes)
-    return sequence if kind == ECHO_REPLY and found == identifier else None
+    ours = packet[header_bytes + ECHO_HEADER.size :] == PAYLOAD
+    return sequence if kind == ECHO_REPLY and found == identifier and ours else None
 
 
 class Prober:

@@ -167,8 +167,17 @@ class RunRecord:
             self.end(FAILED, _reason(error))
 
 
+def was_interrupted(error: BaseException | None) -> bool:
+    """Return whether a request to end is at the root of an error, such as one met while ending."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
+
+
 def _reason(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
+    if was_interrupted(error):
         return "interrupted"
     text = str(error)
     return text if isinstance(error, AtollError) and text else f"{type(error).__name__}: {text}"

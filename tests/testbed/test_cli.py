@@ -1,5 +1,6 @@
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,14 @@ def test_the_doctor_tells_figures_as_json(capsys: pytest.CaptureFixture[str]) ->
 )
 def test_links_run_at_up_to_200_mbps_by_default(name: str, scale: float) -> None:
     assert default_rate_scale(load(name)) == pytest.approx(scale)
+
+
+def test_an_application_that_python_cannot_read_is_refused_with_its_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("import os\ndef (:\n")
+    code, _, err = run(capsys, "up", "three_city", "--controller", str(broken))
+    assert code == 2
+    assert f"{broken}:2: " in err
+    assert len(err.splitlines()) == 1

@@ -79,3 +79,13 @@ def test_several_running_emulations_need_a_name(tmp_path: Path) -> None:
 def test_no_running_emulation_says_how_to_start_one(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="atoll up TOPOLOGY"):
         the_running(root=tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"supervisor": 1}', "null"])
+def test_a_folder_with_a_garbled_owner_is_nobodys(tmp_path: Path, text: str) -> None:
+    runtime = RuntimeDirectory("a", tmp_path)
+    runtime.create()
+    (runtime.path / "owner.json").write_text(text)
+    os.utime(runtime.path, (0, 0))
+    assert runtime.owner() is None
+    assert not runtime.alive

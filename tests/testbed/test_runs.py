@@ -259,3 +259,11 @@ def test_a_controller_of_ones_own_runs_the_network(
     one.wait_for(one.is_up)
     nothing = atoll("exec", "AMS", "--run", one.run_id, "--", "ping", "-c", "1", "-W", "1", "lon")
     assert nothing.returncode == 1  # an application that installs nothing forwards nothing
+
+
+def test_a_request_to_end_is_heard_however_early_it_comes(start: Callable[..., Up]) -> None:
+    one = start()
+    one.wait_for(one.has_first_process)
+    assert one.interrupt() == 130
+    assert "Traceback" not in one.output.read_text()
+    assert not one.runtime.path.exists()

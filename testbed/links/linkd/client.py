@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from pathlib import Path
 
 from topologies.errors import RunError
@@ -16,7 +17,7 @@ class RequestRefusedError(RunError):
 
 
 class Client:
-    """Sends one line at a time and returns the answer's lines.
+    """Sends one line at a time and returns the answer's lines; threads take turns.
 
     Raises:
         RunError: when the daemon is not there (any more) or does not answer in time.
@@ -26,6 +27,7 @@ class Client:
         self._connection = connection
         self._connection.settimeout(ANSWER_LIMIT_S)
         self._answers = connection.makefile("r", encoding="ascii", errors="replace")
+        self._lock = threading.Lock()
 
     @classmethod
     def connect(cls, path: Path) -> Client:
@@ -42,8 +44,9 @@ class Client:
     def ask(self, request: str) -> list[str]:
         """Return the answer's lines before its `ok`; raises RequestRefusedError or RunError."""
         try:
-            self._connection.sendall(request.encode("ascii") + b"\n")
-            return self._answer()
+            with self._lock:
+                self._connection.sendall(request.encode("ascii") + b"\n")
+                return self._answer()
         except (OSError, UnicodeError) as error:
             raise RunError(f"linkd does not answer: {error}") from error
 
