@@ -32,14 +32,20 @@ def test_a_request_is_what_scapy_builds(identifier: int, sequence: int) -> None:
 def test_a_reply_is_read_behind_a_header_of_any_length(
     identifier: int, sequence: int, options: int
 ) -> None:
-    reply = ICMP(type="echo-reply", id=identifier, seq=sequence)
+    reply = ICMP(type="echo-reply", id=identifier, seq=sequence) / PAYLOAD
     packet = bytes(IP(options=[b"\x01" * 4] * options) / reply)
     assert sequence_of_reply(packet, identifier) == sequence
     assert sequence_of_reply(packet, identifier ^ 1) is None
 
 
+@pytest.mark.parametrize("payload", [b"", PAYLOAD[:-1], PAYLOAD + b"\0", b"\1" + PAYLOAD[1:]])
+def test_a_reply_with_another_payload_is_not_ours(payload: bytes) -> None:
+    packet = bytes(IP() / ICMP(type="echo-reply", id=7, seq=1) / payload)
+    assert sequence_of_reply(packet, 7) is None
+
+
 def test_a_request_of_somebody_else_is_no_reply() -> None:
-    packet = bytes(IP() / ICMP(type="echo-request", id=7, seq=1))
+    packet = bytes(IP() / ICMP(type="echo-request", id=7, seq=1) / PAYLOAD)
     assert sequence_of_reply(packet, 7) is None
 
 
