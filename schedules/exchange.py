@@ -44,7 +44,7 @@ def _refine(rounds: RoundSet, watch: Watch) -> None:
         if hopes[row] <= best * (1 + TOLERANCE):
             return
         tried.add(row)
-        rounds.refine(row)
+        rounds.refine(row, float(rounds.pairs[row]) / best if best > 0 else np.inf)
         gap = gap_pct(EXCHANGE_OBJECTIVE, best, float(hopes[row]))
         watch.tell("refining rounds", len(tried), 0, gap)
 

@@ -3,7 +3,7 @@
     maximize r   such that   Sum over rounds in which i and j meet of y_P >= r   for every i, j
                              Sum y_P t_P = 1
 
-Its dual prices each pair of islands, which makes the score of a clique the sum of its pairs' prices.
+Its dual prices each pair of islands; the score of a clique is the sum of its pairs' prices.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def fairest(rounds: RoundSet, watch: Watch) -> Solution | None:
     used = [n for n, rate in enumerate(rotation.rates) if rate > LEAST_RATE * sum(rotation.rates)]
     alone = _alone(rounds, rotation.rows, rotation.value)
     if alone is not None:
-        chosen, shares = [rounds.chosen(alone)], (1.0,)
+        chosen = [rounds.chosen(alone)]
+        shares: tuple[float, ...] = (1.0,)
     else:
         total = sum(rotation.rates[n] for n in used)
         chosen = [rounds.chosen(rotation.rows[n]) for n in used]

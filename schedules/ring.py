@@ -21,7 +21,7 @@ from itertools import islice, permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from schedules.network import FloatArray, IntArray, Network
+from schedules.network import IntArray, Network
 from topologies.errors import UserError
 from topologies.model import Topology
 
@@ -97,14 +97,31 @@ def exact_rings(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the best of all orders of sorted members: by load first, and by latency first."""
     places = _orders(len(members))
-    orders = np.asarray(members, dtype=np.int64)[places]
-    following = np.roll(orders, -1, axis=1)
-    busiest = _busiest(network.crossings(members), places, network.slowness)
-    wan = network.wan_hops[orders, following].sum(axis=1)
-    latency = _latency(network.delay_ns[orders, following])
+    orders, wan, latency = _measured(network, members)
+    crossed = _crossings(network.crossings(members), places)
+    busiest = np.asarray(np.max(crossed * network.slowness, axis=1)).round(_FLOAT_DIGITS)
     by_load = orders[np.lexsort((latency, wan, busiest))[0]]
     by_latency = orders[np.lexsort((wan, busiest, latency))[0]]
     return tuple(by_load.tolist()), tuple(by_latency.tolist())
+
+
+def every_ring(
+    network: Network, members: tuple[int, ...]
+) -> tuple[IntArray, NDArray[np.uint8], IntArray]:
+    """Return all orders of sorted members, what each crosses and its latency.
+
+    Returns:
+        ((n-1)!, n) orders, ((n-1)!, D) crossings of every direction, ((n-1)!,) nanoseconds.
+    """
+    orders, _, latency = _measured(network, members)
+    return orders, _crossings(network.crossings(members), _orders(len(members))), latency
+
+
+def _measured(network: Network, members: tuple[int, ...]) -> tuple[IntArray, IntArray, IntArray]:
+    orders = np.asarray(members, dtype=np.int64)[_orders(len(members))]
+    following = np.roll(orders, -1, axis=1)
+    wan = network.wan_hops[orders, following].sum(axis=1)
+    return orders, wan, _latency(network.delay_ns[orders, following])
 
 
 def ring_cost(network: Network, order: Sequence[int]) -> RingCost:
@@ -136,14 +153,11 @@ def _orders(count: int) -> NDArray[np.int8]:
     return np.hstack([np.zeros((len(rest), 1), dtype=np.int8), rest])
 
 
-def _busiest(
-    crossings: NDArray[np.uint8], places: NDArray[np.int8], slowness: FloatArray
-) -> FloatArray:
-    crossed = np.zeros((len(places), len(slowness)), dtype=np.uint8)
+def _crossings(crossings: NDArray[np.uint8], places: NDArray[np.int8]) -> NDArray[np.uint8]:
+    crossed = np.zeros((len(places), crossings.shape[2]), dtype=np.uint8)
     for here, there in zip(places.T, np.roll(places, -1, axis=1).T, strict=True):
         crossed += crossings[here, there]
-    busiest = np.asarray(np.max(crossed * slowness, axis=1), dtype=np.float64)
-    return np.round(busiest, _FLOAT_DIGITS)
+    return crossed
 
 
 def _local_search(

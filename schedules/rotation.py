@@ -11,7 +11,7 @@ attain, so the search ends with a proof.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from schedules.watch import Watch
 
 MOST_STEPS = 400
 ADDED = 24
+REFINED = 16
+STEADINESS = 0.5
 PRECISION = 1e-7
 
 
@@ -68,20 +70,61 @@ def best_rotation(
     rows = _starting_rows(rounds)
     if not rows:
         return None
-    bound, stuck, best = np.inf, set[int](), None
+    search = _Search(rounds, objective, rows)
     for step in range(MOST_STEPS):
         answer = master([rounds.masks[row] for row in rows], rounds.best_s[rows])
-        if best is None or answer.value > best.value * (1 + TOLERANCE):
-            best = Rotation(tuple(rows), tuple(answer.rates.tolist()), answer.value, bound)
-        worth = _worth(rounds, answer.scores)
-        bound = min(bound, float((worth / rounds.floor_s).max()))
-        best = Rotation(best.rows, best.rates, best.value, max(bound, best.value))
-        watch.tell("rotating rounds", step, 0, gap_pct(objective, best.value, best.bound))
-        if best.bound <= best.value * (1 + PRECISION) or watch.over():
+        search.attained(answer)
+        grown = search.grow(answer, smoothed=True) or search.grow(answer, smoothed=False)
+        watch.tell("rotating rounds", step, 0, gap_pct(objective, search.value, search.bound))
+        if search.bound <= search.value * (1 + PRECISION) or watch.over() or not grown:
             break
-        if not _grow(rounds, rows, worth, answer.value, stuck):
-            break
-    return best
+    return search.rotation()
+
+
+@dataclass(eq=False)
+class _Search:
+    """The state of a column generation.
+
+    Prices of one master problem alone swing wildly, which adds useless rounds. Halfway between them
+    and the prices of the best bound so far they are steadier (Wentges, Int. Trans. Oper. Res. 4,
+    1997).
+    """
+
+    rounds: RoundSet
+    objective: str
+    rows: list[int]
+    value: float = 0.0
+    bound: float = np.inf
+    _best: tuple[tuple[int, ...], FloatArray] = ((), np.zeros(0))
+    _centre: FloatArray | None = None
+    _stuck: set[int] = field(default_factory=set)
+
+    def attained(self, answer: Priced) -> None:
+        """Note what the present rounds attain."""
+        if answer.value > self.value * (1 + TOLERANCE) or not self._best[0]:
+            self.value, self._best = answer.value, (tuple(self.rows), answer.rates)
+
+    def rotation(self) -> Rotation:
+        """Return the best rotation so far."""
+        rows, rates = self._best
+        return Rotation(rows, tuple(rates.tolist()), self.value, max(self.bound, self.value))
+
+    def grow(self, answer: Priced, smoothed: bool) -> bool:
+        """Price all rounds, lower the bound, and add rounds; say whether any was added."""
+        if self._centre is None or not smoothed:
+            scores = answer.scores
+        else:
+            scores = STEADINESS * self._centre + (1 - STEADINESS) * answer.scores
+        worth = _worth(self.rounds, scores)
+        bound = float((worth / self.rounds.floor_s).max())
+        if bound < self.bound or self._centre is None:
+            self.bound, self._centre = bound, scores
+        hopeful = _hopeful(self.rounds, worth, self.value)
+        better = _better(self.rounds, self.rows, hopeful, worth, self.value)
+        self.rows += better
+        if better or smoothed:
+            return bool(better)
+        return _refine_some(self.rounds, hopeful, worth, self.value, self._stuck)
 
 
 def _starting_rows(rounds: RoundSet) -> list[int]:
@@ -124,31 +167,38 @@ def _worth(rounds: RoundSet, scores: FloatArray) -> FloatArray:
     return worth
 
 
-def _grow(
-    rounds: RoundSet, rows: list[int], worth: FloatArray, value: float, stuck: set[int]
-) -> bool:
-    """Add the rounds most worth their time; say whether anything changed."""
+def _hopeful(rounds: RoundSet, worth: FloatArray, value: float) -> list[int]:
+    """Return evaluated rounds that may be worth more than their time, most hopeful first."""
     hopes = worth / rounds.floor_s
     hopeful = np.flatnonzero(hopes > value * (1 + PRECISION))
     hopeful = hopeful[np.argsort(-hopes[hopeful], kind="stable")][: 1 << 10]
     rounds.evaluate(hopeful[~rounds.evaluated[hopeful]])
-    gains = worth[hopeful] / rounds.best_s[hopeful]
+    found: list[int] = hopeful.tolist()
+    return found
+
+
+def _better(
+    rounds: RoundSet, rows: Sequence[int], hopeful: list[int], worth: FloatArray, value: float
+) -> list[int]:
+    """Return the new rounds that are worth more than their time, best first."""
     known = set(rows)
-    better = [
-        int(row)
-        for row in hopeful[np.argsort(-gains, kind="stable")].tolist()
-        if row not in known and worth[row] > value * (1 + PRECISION) * rounds.best_s[row]
-    ]
-    rows += better[:ADDED]
-    if better:
-        return True
-    return _refine_first(rounds, hopeful.tolist(), stuck)
+    gains = worth[hopeful] / rounds.best_s[hopeful]
+    order = np.argsort(-gains, kind="stable").tolist()
+    fresh = [hopeful[n] for n in order if gains[n] > value * (1 + PRECISION)]
+    return [row for row in fresh if row not in known][:ADDED]
 
 
-def _refine_first(rounds: RoundSet, hopeful: Sequence[int], stuck: set[int]) -> bool:
-    for row in hopeful:
-        if row not in stuck and not rounds.solved(row):
+def _refine_some(
+    rounds: RoundSet, rows: Sequence[int], worth: FloatArray, value: float, stuck: set[int]
+) -> bool:
+    """Refine the most hopeful rounds that stay hopeful while others are refined."""
+    count = 0
+    for row in rows:
+        hopeful = worth[row] > value * (1 + PRECISION) * rounds.floor_s[row]
+        if hopeful and row not in stuck and not rounds.solved(row):
             stuck.add(row)
-            rounds.refine(row)
-            return True
-    return False
+            rounds.refine(row, float(worth[row]) / value)
+            count += 1
+            if count == REFINED:
+                break
+    return count > 0

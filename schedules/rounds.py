@@ -9,8 +9,9 @@ branch and bound, with the branches laid out in an array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,12 @@ from schedules.capabilities import RING, TREE_COLLECTIVES
 from schedules.constraints import Clock, Constraints
 from schedules.cost import CliqueWork, CostModel, RoundCost, clique_work
 from schedules.floors import Floor, floor_of
+from schedules.joint_rings import JointRings
+from schedules.learned import LearnedFloors
 from schedules.network import FloatArray, IntArray
 from schedules.partitions import MaskArray, all_partitions, chunks, cliques, sizes
 from schedules.pool import TreePool
-from schedules.splitting import split_round
+from schedules.splitting import Split, split_round
 from schedules.tables import Style, styles
 from schedules.watch import Watch
 
@@ -39,6 +42,20 @@ class ChosenRound:
     cost: RoundCost
     seconds: float
     fractional_units: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Refined:
+    """A choice that no table holds: ring orders or a split among trees."""
+
+    collective: str
+    orders: tuple[tuple[int, ...], ...] = ()
+    split: Split | None = None
+
+    def works(self) -> tuple[CliqueWork, ...]:
+        if self.split is not None:
+            return self.split.works()
+        return tuple(CliqueWork(order) for order in self.orders)
 
 
 @dataclass(eq=False)
@@ -68,11 +85,15 @@ class RoundSet:
     best_s: FloatArray
     traversals: FloatArray
     evaluated: NDArray[np.bool_]
+    _floors: tuple[Floor, ...]
+    _floor_by: FloatArray
     _styles: list[Style]
-    _floors: list[Floor]
     _pool: TreePool | None
+    _rings: JointRings | None
     _choice: NDArray[np.int8]
-    _refined: dict[int, ChosenRound] = field(default_factory=dict)
+    _refined: dict[int, _Refined] = field(default_factory=dict)
+    _learned: dict[str, LearnedFloors] = field(default_factory=dict)
+    _units: dict[int, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -87,7 +108,8 @@ class RoundSet:
         pool = None
         if set(collectives) & set(TREE_COLLECTIVES):
             pool = TreePool.of(model.tree_network)
-        tabled = [c for c in collectives if c != RING or size <= FULLY_TABLED_SITES]
+        small = size <= FULLY_TABLED_SITES
+        tabled = [c for c in collectives if c != RING or small]
         found = [style for c in tabled for style in styles(model, c, pool)]
         masks = _allowed(all_partitions(size), size, constraints)
         count = len(masks)
@@ -103,47 +125,60 @@ class RoundSet:
             best_s=np.full(count, np.inf),
             traversals=np.full(count, np.inf),
             evaluated=np.zeros(count, dtype=np.bool_),
+            _floors=tuple(floor_of(model, c, _exact_latency(found, c), pool) for c in collectives),
+            _floor_by=np.zeros((len(collectives), count)),
             _styles=found,
-            _floors=[floor_of(model, c, _exact_latency(found, c), pool) for c in collectives],
             _pool=pool,
+            _rings=JointRings(model.network, clock) if small else None,
             _choice=np.full(count, -1, dtype=np.int8),
         )
-        rounds._set_floors()
+        for rows in chunks(count, 1 << 13 if small else 1 << 16):
+            rounds._raise_floors(rows, contention=small)
         return rounds
 
     # --- floors -----------------------------------------------------------------------------------
 
-    def _set_floors(self) -> None:
-        exact = self.model.network.size <= FULLY_TABLED_SITES
-        for rows in chunks(len(self.masks), 1 << 13 if exact else 1 << 16):
-            self.floor_s[rows] = self._floors_of(self.masks[rows], self._floors, exact)
-        limit = self.constraints.max_round_s
-        if limit is not None:
-            self.floor_s[self.floor_s > limit * (1 + TOLERANCE)] = np.inf
+    def _raise_floors(self, rows: slice | IntArray, contention: bool) -> None:
+        for number, floor in enumerate(self._floors):
+            raised = self._floor_seconds(floor, self.masks[rows], contention)
+            known = self._floor_by[number, rows]
+            self._floor_by[number, rows] = np.maximum(known, raised)
+        self._renew_floors(rows)
 
-    def _floors_of(self, masks: MaskArray, floors: Sequence[Floor], contention: bool) -> FloatArray:
-        compute = self._compute(masks)
-        least = np.full(len(masks), np.inf)
-        for floor in floors:
-            if contention:
-                units = _summed(floor.units, masks).max(axis=1)
-            else:
-                units = floor.units.max(axis=1)[masks].max(axis=1)
-            seconds = self.clock.seconds(units, floor.latency_ns[masks].max(axis=1), compute)
-            least = np.minimum(least, self._within_groups(seconds, floor.groups[masks].sum(axis=1)))
-        return least
+    def _renew_floors(self, rows: slice | IntArray) -> None:
+        least = self._floor_by[:, rows].min(axis=0)
+        self.floor_s[rows] = np.minimum(least, self.best_s[rows])
 
-    def _within_groups(self, seconds: FloatArray, groups: IntArray) -> FloatArray:
-        limit = self.model.capabilities.max_groups
-        return seconds if limit is None else np.where(groups <= limit, seconds, np.inf)
+    def _floor_seconds(self, floor: Floor, masks: MaskArray, contention: bool) -> FloatArray:
+        if contention:
+            units = _summed(floor.units, masks).max(axis=1)
+        else:
+            units = floor.units.max(axis=1)[masks].max(axis=1)
+        latency = floor.latency_ns[masks].max(axis=1)
+        seconds = self.clock.seconds(units, latency, self._compute(masks))
+        return self._within_limits(seconds, floor.groups[masks].sum(axis=1))
 
-    def _compute(self, masks: MaskArray) -> FloatArray:
+    def _within_limits(self, seconds: FloatArray, groups: IntArray) -> FloatArray:
+        """Return seconds, inf where a round breaks a limit."""
+        most_groups, most_s = self.model.capabilities.max_groups, self.constraints.max_round_s
+        if most_groups is not None:
+            seconds = np.where(groups <= most_groups, seconds, np.inf)
+        if most_s is not None:
+            seconds = np.where(seconds <= most_s * (1 + TOLERANCE), seconds, np.inf)
+        return seconds
+
+    @cached_property
+    def _slowest(self) -> FloatArray:
+        """(2^n,) compute time of the slowest member of every mask."""
         slowest = np.zeros(1 << self.model.network.size)
         for site, seconds in enumerate(self.clock.compute_s):
             low, high = slice(0, 1 << site), slice(1 << site, 2 << site)
             slowest[high] = np.maximum(slowest[low], seconds)
         slowest[sizes(self.model.network.size) < 2] = 0
-        return np.asarray(slowest[masks].max(axis=1), dtype=np.float64)
+        return slowest
+
+    def _compute(self, masks: MaskArray) -> FloatArray:
+        return np.asarray(self._slowest[masks].max(axis=1), dtype=np.float64)
 
     # --- evaluation -------------------------------------------------------------------------------
 
@@ -155,25 +190,21 @@ class RoundSet:
     def _evaluate(self, rows: IntArray) -> None:
         masks = self.masks[rows]
         compute = self._compute(masks)
-        floors = {floor.collective: floor for floor in self._floors}
+        groups = {floor.collective: floor.groups for floor in self._floors}
         best = np.full(len(rows), np.inf)
         crossed, choice = best.copy(), np.full(len(rows), -1, dtype=np.int8)
         for number, style in enumerate(self._styles):
             units = (_summed(style.loads, masks) * self.model.slowness).max(axis=1)
             seconds = self.clock.seconds(units, style.latency_ns[masks].max(axis=1), compute)
-            groups = floors[style.collective].groups[masks].sum(axis=1)
-            seconds = self._within_groups(seconds, groups)
+            installed = groups[style.collective][masks].sum(axis=1)
+            seconds = self._within_limits(seconds, installed)
             wan = style.traversals[masks].sum(axis=1)
             near = seconds <= best * (1 + TOLERANCE)
             better = (seconds < best * (1 - TOLERANCE)) | (near & (wan < crossed - TOLERANCE))
             best[better], crossed[better], choice[better] = seconds[better], wan[better], number
-        limit = self.constraints.max_round_s
-        if limit is not None:
-            best[best > limit * (1 + TOLERANCE)] = np.inf
         self.best_s[rows], self.traversals[rows], self._choice[rows] = best, crossed, choice
-        raised = self._floors_of(masks, self._floors, contention=True)
-        self.floor_s[rows] = np.minimum(np.maximum(self.floor_s[rows], raised), best)
         self.evaluated[rows] = True
+        self._raise_floors(rows, contention=True)
 
     def evaluate_promising(
         self, promise: Callable[[], FloatArray], watch: Watch, batch: int = 1 << 11
@@ -200,66 +231,112 @@ class RoundSet:
         """Whether a round's floor and best time meet."""
         return bool(self.best_s[row] <= self.floor_s[row] * (1 + TOLERANCE))
 
-    def refine(self, row: int) -> None:
-        """Split traffic among trees, and search ring orders, to bring floor and best together."""
-        floor = np.inf
+    def refine(self, row: int, enough_s: float = np.inf) -> None:
+        """Split traffic among trees, and search ring orders, to bring floor and best together.
+
+        Args:
+            row: the round.
+            enough_s: once it is proved that the round takes no less than this, that will do.
+        """
+        if not self.evaluated[row]:
+            self.evaluate(np.array([row]))
         for number, collective in enumerate(self.collectives):
-            bound = self._bound(row, number)
-            if bound < self.best_s[row] * (1 - TOLERANCE):
-                found, bound = self._improve(row, collective, bound)
-                if found is not None and found.seconds < self.best_s[row] * (1 - TOLERANCE):
-                    self.best_s[row], self.traversals[row] = found.seconds, found.cost.traversals
-                    self._refined[row] = found
-            floor = min(floor, bound)
-        self.evaluated[row] = True
-        self.floor_s[row] = max(self.floor_s[row], min(floor, float(self.best_s[row])))
+            if self._floor_by[number, row] < self.best_s[row] * (1 - TOLERANCE):
+                if collective == RING:
+                    self._refine_rings(row, number)
+                elif collective in TREE_COLLECTIVES:
+                    self._refine_trees(row, number, enough_s)
+        self._renew_floors(np.array([row]))
 
-    def _bound(self, row: int, number: int) -> float:
-        return float(self._floors_of(self.masks[[row]], [self._floors[number]], True)[0])
-
-    def _improve(self, row: int, collective: str, bound: float) -> tuple[ChosenRound | None, float]:
-        """Return a better choice for one collective, and what it takes at least."""
+    def _refine_rings(self, row: int, number: int) -> None:
         found = cliques(self.masks[row])
-        if collective == RING:
+        if self._rings is None:
             works = [clique_work(self.model, RING, clique) for clique in found]
-            return self._accepted(collective, [work for work in works if work]), bound
-        if collective not in TREE_COLLECTIVES:
-            return None, bound
-        split = split_round(self.model, collective, found, self.clock, self._pool)
-        if split is None:
-            return None, np.inf
-        accepted = self._accepted(collective, split.works)
-        if split.exact and accepted is not None:
-            return accepted, max(bound, accepted.seconds)
-        compute = float(self._compute(self.masks[[row]])[0])
-        floor = next(floor for floor in self._floors if floor.collective == collective)
-        latency = floor.latency_ns[self.masks[row]].max()
-        least = self.clock.seconds(np.array(split.bound), latency, np.array(compute))
-        return accepted, max(bound, float(least))
+            orders = tuple(work.members for work in works if work is not None)
+            self._offer(row, _Refined(RING, orders=orders))
+            return
+        _, orders = self._rings.best(found)
+        seconds = self._offer(row, _Refined(RING, orders=orders))
+        self._floor_by[number, row] = max(self._floor_by[number, row], seconds)
 
-    def _accepted(self, collective: str, works: Sequence[CliqueWork]) -> ChosenRound | None:
-        """Cost a choice; None when it breaks a limit."""
-        cost = self.model.round_cost(collective, works)
-        busy = [site for work in works for site in work.members]
-        seconds = self.clock.round_s(cost, busy)
-        groups = self.model.capabilities.max_groups
-        limit = self.constraints.max_round_s
-        if groups is not None and cost.groups > groups:
-            return None
-        if limit is not None and seconds > limit * (1 + TOLERANCE):
-            return None
-        return ChosenRound(collective, tuple(works), cost, seconds)
+    def _refine_trees(self, row: int, number: int, enough_s: float) -> None:
+        collective, masks = self.collectives[number], self.masks[[row]]
+        found = cliques(self.masks[row])
+        split = split_round(self.model, collective, found, self.clock, self._pool, enough_s)
+        if split is None:
+            self._floor_by[number, row] = np.inf
+            return
+        self._offer(row, _Refined(collective, split=split))
+        latency = self._floors[number].latency_ns[masks].max(axis=1)
+        least = self.clock.seconds(np.array([split.bound]), latency, self._compute(masks))[0]
+        least = max(float(least), split.least_s)
+        self._floor_by[number, row] = max(self._floor_by[number, row], least)
+        self._learn(number, split)
+
+    def _learn(self, number: int, split: Split) -> None:
+        """Turn the prices of a solved round into floors for all rounds."""
+        small = self.model.network.size <= FULLY_TABLED_SITES
+        if self._pool is None or not (self._pool.complete and small):
+            return
+        collective, floor = self.collectives[number], self._floors[number]
+        if collective not in self._learned:
+            learned = LearnedFloors(self.model, collective, self._pool, self.masks)
+            self._learned[collective] = learned
+        learned = self._learned[collective]
+        for packing in split.tried:
+            learned.learn(packing.prices, packing.cap_ns)
+        units = self._free_units(number)
+        seconds = learned.seconds(self.clock, units, floor.latency_ns[self.masks].max(axis=1))
+        np.maximum(self._floor_by[number], seconds, out=self._floor_by[number])
+        self._renew_floors(slice(None))
+
+    def _free_units(self, number: int) -> FloatArray:
+        if number not in self._units:
+            table = self._floors[number].units
+            parts = [_summed(table, self.masks[rows]).max(axis=1) for rows in self._all_rows()]
+            self._units[number] = np.concatenate(parts)
+        return self._units[number]
+
+    def _all_rows(self) -> Iterator[slice]:
+        return chunks(len(self.masks), 1 << 13)
+
+    def _offer(self, row: int, refined: _Refined) -> float:
+        """Take a choice if it is the best so far; return its seconds, inf if it breaks a limit."""
+        masks = self.masks[[row]]
+        compute = self._compute(masks)
+        if refined.split is not None:
+            seconds = np.maximum(refined.split.seconds(self.clock), compute)
+            groups = sum(len(column.trees) for column in refined.split.packing.columns)
+            crossed = np.inf
+        else:
+            works = [CliqueWork(order) for order in refined.orders]
+            cost = self.model.round_cost(RING, works)
+            seconds = np.array([self.clock.round_s(cost, [s for w in works for s in w.members])])
+            groups, crossed = 0, cost.traversals
+        if self.model.capabilities.max_groups is not None and refined.split is not None:
+            groups = self.model.round_cost(refined.collective, refined.split.works()).groups
+        offered = float(self._within_limits(seconds, np.array([groups]))[0])
+        if offered < self.best_s[row] * (1 - TOLERANCE):
+            self.best_s[row], self.traversals[row] = offered, crossed
+            self._refined[row] = refined
+        return offered
+
+    # --- the result -------------------------------------------------------------------------------
 
     def chosen(self, row: int) -> ChosenRound:
         """Return the best choice found for an evaluated round."""
         if row in self._refined:
-            return self._refined[row]
-        style = self._styles[self._choice[row]]
-        works = [style.work(int(mask)) for mask in self.masks[row] if mask]
+            refined = self._refined[row]
+            collective = refined.collective
+            works = list(refined.works())
+        else:
+            style = self._styles[self._choice[row]]
+            collective = style.collective
+            works = [style.work(int(mask)) for mask in self.masks[row] if mask]
         works.sort(key=lambda work: sorted(work.members))
-        found = self._accepted(style.collective, works)
-        assert found is not None
-        return found
+        cost = self.model.round_cost(collective, works)
+        seconds = self.clock.round_s(cost, [site for work in works for site in work.members])
+        return ChosenRound(collective, tuple(works), cost, seconds)
 
     def cliques(self, row: int) -> list[tuple[int, ...]]:
         """Return the cliques of a round, sorted."""

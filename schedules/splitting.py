@@ -74,29 +74,55 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
+class Packing:
+    """A solved program: ways with their shares, and what proves that none is better.
+
+    Attributes:
+        columns: the ways, empty when some commodity cannot be carried.
+        units: transfer time.
+        bound: no choice of trees within the latency cap takes less.
+        cap_ns: that cap.
+        prices: (D,) what a message over each direction cost in the end.
+    """
+
+    columns: list[Column]
+    units: float
+    bound: float
+    cap_ns: float
+    prices: FloatArray
+
+    @property
+    def latency_ns(self) -> int:
+        """The longest path of any way, used or not."""
+        return max(column.latency_ns for column in self.columns)
+
+
+@dataclass(frozen=True, eq=False)
 class Split:
     """How a round's traffic is split among trees.
 
     Attributes:
-        works: the cliques with their trees and shares.
-        units: transfer time of that split.
+        problem: the round.
+        packing: the ways it takes.
+        tried: every packing solved on the way, each with a latency cap of its own.
         bound: no choice of trees has a shorter transfer.
-        exact: whether no choice takes less time, latency included where it counts.
+        least_s: no choice takes less time, latency included where it counts.
     """
 
-    works: tuple[CliqueWork, ...]
-    units: float
+    problem: SplitProblem
+    packing: Packing
+    tried: tuple[Packing, ...]
     bound: float
-    exact: bool
+    least_s: float
 
+    def works(self) -> tuple[CliqueWork, ...]:
+        """Return the cliques with their trees and shares."""
+        shares = self.problem.settle(self.packing.columns, self.packing.units)
+        return self.problem.works(self.packing.columns, shares)
 
-@dataclass(frozen=True, eq=False)
-class Capped:
-    """The ways found for a latency cap, their transfer units and the round's seconds."""
-
-    columns: list[Column]
-    units: float
-    seconds: float
+    def seconds(self, clock: Clock) -> float:
+        """Return the time of the round, computing not counted."""
+        return _seconds(clock, self.packing)
 
 
 Pricer = Callable[[int, FloatArray, float], tuple[Column | None, float]]
@@ -159,21 +185,18 @@ class SplitProblem:
                     found[column.key] = column
         return list(found.values())
 
-    def solve(self, cap_ns: float = inf) -> tuple[list[Column], FloatArray, float, float]:
-        """Return columns, their shares, the transfer units and a bound on them.
-
-        The columns are empty when some commodity cannot be carried within the latency cap.
-        """
+    def solve(self, cap_ns: float = inf) -> Packing:
+        """Return the best packing within a latency cap."""
         columns = [c for c in self.starting_columns if c.latency_ns <= cap_ns]
         for number in set(range(len(self.commodities))) - {c.commodity for c in columns}:
             column, _ = self.pricer(number, self.model.slowness, cap_ns)
             if column is None:
-                return [], np.zeros(0), inf, inf
+                return Packing([], inf, inf, cap_ns, self.model.slowness)
             columns.append(column)
         known = {column.key for column in columns}
         bound = 0.0
         for _ in range(MOST_STEPS):
-            shares, units, prices = self._master(columns)
+            units, prices = self._master(columns)
             offers = [self.pricer(n, prices, cap_ns) for n in range(len(self.commodities))]
             bound = max(bound, sum(cost for _, cost in offers))
             fresh = [c for c, _ in offers if c is not None and c.key not in known]
@@ -181,9 +204,9 @@ class SplitProblem:
                 break
             known |= {column.key for column in fresh}
             columns += fresh
-        return columns, shares, units, min(bound, units)
+        return Packing(columns, units, min(bound, units), cap_ns, prices)
 
-    def _master(self, columns: Sequence[Column]) -> tuple[FloatArray, float, FloatArray]:
+    def _master(self, columns: Sequence[Column]) -> tuple[float, FloatArray]:
         busy, matrix = self._busy_rows(columns)
         result = linprog(
             np.array([0.0] * len(columns) + [1.0]),
@@ -195,7 +218,7 @@ class SplitProblem:
         )
         prices = np.zeros(len(self.model.slowness))
         prices[busy] = -result.ineqlin.marginals * self.model.slowness[busy]
-        return np.asarray(result.x[:-1]), float(result.x[-1]), np.maximum(prices, 0.0)
+        return float(result.x[-1]), np.maximum(prices, 0.0)
 
     def _busy_rows(self, columns: Sequence[Column]) -> tuple[IntArray, FloatArray]:
         loads = np.array([column.loads for column in columns]).T * self.model.slowness[:, None]
@@ -262,59 +285,65 @@ def split_round(
     cliques: Sequence[Clique],
     clock: Clock,
     pool: TreePool | None = None,
+    enough_s: float = inf,
 ) -> Split | None:
     """Choose and split the trees of a round for the least time, transfer and latency together.
 
     Latency counts through caps: the program is solved for the least latency first, then for larger
     ones, as long as a larger one could still pay.
 
+    Args:
+        model: the network and its capabilities.
+        collective: `multicast`, `aggregation` or `innetwork`.
+        cliques: what works at the same time.
+        clock: turns units and latency into seconds.
+        pool: all or some spanning trees of the network, if they are known.
+        enough_s: when nothing faster than this is of interest, the search may end with the proof
+            that there is nothing faster.
+
     Returns:
-        The split, or None when some clique cannot be carried. Its `bound` is on transfer units.
+        The split, or None when some clique cannot be carried.
     """
     problem = SplitProblem.of(model, collective, cliques, pool)
-    columns, _, units, bound = problem.solve()
-    if not columns:
+    free = problem.solve()
+    if not free.columns:
         return None
-    best = Capped(columns, units, _seconds(clock, units, columns))
+    least = free.bound * clock.unit_s
+    tried = [free]
     if clock.counts_latency:
-        best = _least_time(problem, clock, best)
-    shares = problem.settle(best.columns, best.units)
-    exact = units <= bound * (1 + GAP) and (
-        not clock.counts_latency or (pool is not None and pool.complete)
-    )
-    return Split(problem.works(best.columns, shares), best.units, bound, exact)
+        tried += _capped(problem, clock, free, enough_s)
+        if pool is not None and pool.complete and free.units <= free.bound * (1 + GAP):
+            least = min(enough_s, *(_seconds(clock, packing) for packing in tried))
+    best = min(tried, key=lambda packing: _seconds(clock, packing))
+    return Split(problem, best, tuple(tried), free.bound, least)
 
 
-def _least_time(problem: SplitProblem, clock: Clock, free: Capped) -> Capped:
+def _capped(problem: SplitProblem, clock: Clock, free: Packing, enough_s: float) -> list[Packing]:
     """Try latency caps: the lower the cap, the longer the transfer.
 
     Between two caps the transfer is no shorter than at the larger one and the latency no less than
     the smaller one, which rules most caps out unseen.
     """
     caps = _caps(problem, free.columns)
-    best = free
-
-    def solved(cap: int) -> float:
-        nonlocal best
-        columns, _, units, _ = problem.solve(cap)
-        if columns and (seconds := _seconds(clock, units, columns)) < best.seconds * (1 - GAP):
-            best = Capped(columns, units, seconds)
-        return units
-
+    best = min(enough_s, _seconds(clock, free))
+    found = []
     spans = [(0, len(caps) - 1, free.units)]
     while spans:
         low, high, units = spans.pop()
-        if low > high or units * clock.unit_s + caps[low] * NANOSECONDS >= best.seconds * (1 - GAP):
+        if low > high or units * clock.unit_s + caps[low] * NANOSECONDS >= best * (1 - GAP):
             continue
         middle = (low + high) // 2
-        at_middle = solved(caps[middle])
-        spans += [(middle + 1, high, units), (low, middle - 1, at_middle)]
-    return best
+        packing = problem.solve(caps[middle])
+        if packing.columns:
+            found.append(packing)
+            best = min(best, _seconds(clock, packing))
+        spans += [(middle + 1, high, units), (low, middle - 1, packing.units)]
+    return found
 
 
-def _seconds(clock: Clock, units: float, columns: Sequence[Column]) -> float:
-    latency = max(column.latency_ns for column in columns) * NANOSECONDS
-    return units * clock.unit_s + (latency if clock.counts_latency else 0.0)
+def _seconds(clock: Clock, packing: Packing) -> float:
+    latency = packing.latency_ns * NANOSECONDS if clock.counts_latency else 0.0
+    return packing.units * clock.unit_s + latency
 
 
 def _caps(problem: SplitProblem, columns: Sequence[Column]) -> list[int]:
