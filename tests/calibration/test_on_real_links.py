@@ -73,7 +73,7 @@ def test_a_link_that_is_made_wrong_is_the_one_that_is_named(
     found: dict[str, Any], direction: str, fault: str
 ) -> None:
     error = found["errors"][direction]
-    assert named(error) == [direction]
+    assert named(error) == [direction], error
     assert re.search(fault, error)
 
 
