@@ -40,7 +40,11 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
     with record, Stages(console) as stages:
         options = emulation_options(order)
         with emulation(topology, options, runtime, stages.announce) as wan:
-            record.amend_manifest(interfaces=interface_names(wan), bring_up_s=wan.bring_up_s)
+            record.amend_manifest(
+                interfaces=interface_names(wan),
+                queues_ms=queues_ms(wan),
+                bring_up_s=wan.bring_up_s,
+            )
             if order.controller_file is not None:
                 return _hold_foreign(wan, runtime, record, stages)
             reach = prove_reachability(wan, stages)
@@ -92,6 +96,12 @@ def interface_names(wan: Emulation) -> dict[str, dict[str, str]]:
         names[str(wire.forward)] = {"node": wire.a.interface, "wire_end": wire.end_a}
         names[str(wire.forward.reverse)] = {"node": wire.b.interface, "wire_end": wire.end_b}
     return names
+
+
+def queues_ms(wan: Emulation) -> dict[str, float]:
+    """Return the queue bound in force in every direction, in ms, defaults included."""
+    specs = {way: wan.links.spec(way) for way in wan.topology.directions()}
+    return {str(way): spec.effective_queue_ms for way, spec in specs.items()}
 
 
 def prove_reachability(wan: Emulation, stages: Stages) -> Reachability:

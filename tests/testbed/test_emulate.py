@@ -79,6 +79,8 @@ def test_the_record_is_complete_and_keeps_to_its_schemas(nine_cities: Path) -> N
         jsonschema.validate(read(nine_cities, f"{name}.json"), schema)
     assert run.manifest["congestion_control"] == "cubic"
     assert len(run.manifest["interfaces"]) == 40
+    # No queue is shorter than the longest round trip, BAR to SIN and back.
+    assert min(run.manifest["queues_ms"].values()) == pytest.approx(315.0)
     assert len(run.rounds) == 2
 
 
