@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from testbed.links.backend import DirectionCounters, Wire
-from testbed.links.netem_plan import change_commands, join_commands, part_commands
+from testbed.links.netem_plan import (
+    change_commands,
+    counter_commands,
+    join_commands,
+    part_commands,
+    refuse_unable,
+)
 from testbed.links.registry import Lane, Registry
 from testbed.links.spec import ETHERNET_HEADER_BYTES, LinkSpec
 from testbed.links.wire_ends import silence
 from topologies.errors import MachineError, RunError, UserError
 from topologies.model import Direction
+
+Shown = Sequence[Mapping[str, Any]]
 
 
 class NetemBackend:
@@ -23,22 +31,21 @@ class NetemBackend:
 
     def __init__(self) -> None:
         self._registry = Registry()
-        self._has_tbf: set[Direction] = set()
-        self._closed = False
+        self._pairs: list[tuple[Lane, Lane]] = []
 
     def join(self, wire: Wire, forward: LinkSpec, backward: LinkSpec) -> None:
         """Let frames pass between the ends of a wire (see `LinkBackend.join`)."""
         self._registry.refuse_known(wire)
         lanes = (Lane(wire, True, forward), Lane(wire, False, backward))
-        for end in (wire.end_a, wire.end_b):
-            silence(end)
+        for lane in lanes:
+            refuse_unable(lane.spec)
+            silence(lane.source_end)
         try:
-            tc_batch([command for lane in lanes for command in join_commands(lane)])
+            tc_batch(join_commands(lanes))
         except MachineError as error:
             _part(lanes)
             raise MachineError(f"link {wire.direction} cannot be shaped: {error}") from error
-        self._registry.add(wire, forward, backward)
-        self._has_tbf |= {lane.direction for lane in lanes if lane.spec.rate_mbps is not None}
+        self._pairs.append(self._registry.add(wire, forward, backward))
 
     def spec(self, direction: Direction) -> LinkSpec:
         """Return what is in force; raises UserError for a direction that is not joined."""
@@ -49,56 +56,41 @@ class NetemBackend:
         lane = self._registry.lane(direction)
         try:
             spec = lane.spec.changed(**named)
+            refuse_unable(spec)
         except UserError as refusal:
             raise UserError(f"link {direction}: {refusal}") from refusal
-        tc_batch(change_commands(lane.target_end, spec, direction in self._has_tbf))
-        if spec.rate_mbps is not None:
-            self._has_tbf.add(direction)
+        tc_batch(change_commands(lane, spec))
         self._registry.replace(lane, spec)
         return spec
 
     def counters(self) -> Mapping[Direction, DirectionCounters]:
         """Return the counters of every direction; raises RunError when `tc` cannot tell."""
-        shown = self._shown()
+        lanes = list(self._registry)
+        shown = _show([command for lane in lanes for command in counter_commands(lane)])
         return {
-            lane.direction: lane_counters(
-                shown.get(lane.source_end, []), shown.get(lane.target_end, [])
-            )
-            for lane in self._registry
+            lane.direction: lane_counters(next(shown), next(shown), next(shown)) for lane in lanes
         }
 
     def failure(self) -> str | None:
         """Return which direction lost its shaping, or None while all have it."""
-        if self._closed:
-            return None
-        shown = self._shown()
-        for lane in self._registry:
-            kinds = {qdisc["kind"] for qdisc in shown.get(lane.target_end, [])}
-            wanted = {"netem", "tbf"} if lane.direction in self._has_tbf else {"netem"}
-            if not wanted <= kinds:
-                missing = ", ".join(sorted(wanted - kinds))
-                return (
-                    f"link {lane.direction} is no longer shaped: {lane.target_end} has no {missing}"
-                )
+        lanes = list(self._registry) if self._pairs else []
+        shown = _show([f"qdisc show dev {lane.target_end}" for lane in lanes])
+        for lane in lanes:
+            missing = {"netem", "clsact"} - {qdisc["kind"] for qdisc in next(shown)}
+            if missing:
+                what = f"{lane.target_end} has no {', '.join(sorted(missing))}"
+                return f"link {lane.direction} is no longer shaped: {what}"
         return None
-
-    def _shown(self) -> dict[str, list[dict[str, Any]]]:
-        done = subprocess.run(["tc", "-s", "-j", "qdisc", "show"], capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RunError(f"tc cannot tell the counters of links: {done.stderr.strip()}")
-        return by_interface(json.loads(done.stdout))
 
     def close(self) -> None:
         """Remove every queueing discipline it made; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            _part(tuple(self._registry))
+        while self._pairs:
+            _part(self._pairs.pop())
 
 
 def tc_batch(commands: Sequence[str]) -> None:
     """Have one `tc` carry out all commands; raises MachineError with the first that failed."""
-    text = "".join(f"{command}\n" for command in commands)
-    done = subprocess.run(["tc", "-batch", "-"], input=text, capture_output=True, text=True)
+    done = _tc(["tc", "-batch", "-"], commands)
     if done.returncode != 0:
         raise MachineError(f"tc: {complaint(done.stderr, commands)}")
 
@@ -114,44 +106,60 @@ def complaint(stderr: str, commands: Sequence[str]) -> str:
     return reason
 
 
-def by_interface(qdiscs: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Group the list of `tc -s -j qdisc show` by interface."""
-    grouped: dict[str, list[dict[str, Any]]] = {}
-    for qdisc in qdiscs:
-        grouped.setdefault(qdisc.get("dev", ""), []).append(qdisc)
-    return grouped
+def _tc(words: Sequence[str], commands: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    text = "".join(f"{command}\n" for command in commands)
+    return subprocess.run(words, input=text, capture_output=True, text=True)
 
 
-def lane_counters(
-    at_source: Sequence[dict[str, Any]], at_target: Sequence[dict[str, Any]]
-) -> DirectionCounters:
-    """Read one direction's counters from the disciplines at its two wire ends.
+def _show(commands: Sequence[str]) -> Iterator[Shown]:
+    done = _tc(["tc", "-s", "-j", "-batch", "-"], commands)
+    if done.returncode != 0:
+        raise RunError(f"tc cannot tell of links: {complaint(done.stderr, commands)}")
+    return iter(json_values(done.stdout))
 
-    `netem` counts what leaves the whole direction, and as dropped what it or its child dropped;
-    the child's own drops are the queue's. The ingress counts frames without their Ethernet header.
+
+def json_values(text: str) -> list[Any]:
+    """Return the values of a batch's output: one after another, with blanks between them."""
+    decoder, values, at = json.JSONDecoder(), [], 0
+    text = text.strip()
+    while at < len(text):
+        value, at = decoder.raw_decode(text, at)
+        values.append(value)
+        while at < len(text) and text[at].isspace():
+            at += 1
+    return values
+
+
+def lane_counters(at_inlet: Shown, at_root: Shown, at_egress: Shown) -> DirectionCounters:
+    """Read a direction's counters from what the three `counter_commands` showed.
+
+    The inlet counts frames without their Ethernet header. What the policer dropped is the queue's;
+    what netem dropped is the loss model's.
     """
-    inlet, netem, tbf = (
-        _of_kind(at_source, "ingress"), _of_kind(at_target, "netem"), _of_kind(at_target, "tbf")
-    )  # fmt: skip
-    queue_drops = tbf.get("drops", 0)
+    inlet, policer = _action(at_inlet, "mirred"), _action(at_egress, "police")
+    netem = next((qdisc for qdisc in at_root if qdisc["kind"] == "netem"), {})
     frames_in = inlet.get("packets", 0)
     return DirectionCounters(
         frames_in=frames_in,
         bytes_in=inlet.get("bytes", 0) + frames_in * ETHERNET_HEADER_BYTES,
         frames_out=netem.get("packets", 0),
         bytes_out=netem.get("bytes", 0),
-        queued_frames=max(netem.get("qlen", 0), tbf.get("qlen", 0)),
-        dropped={"queue": queue_drops, "loss": max(0, netem.get("drops", 0) - queue_drops)},
+        queued_frames=netem.get("qlen", 0),
+        dropped={"queue": policer.get("drops", 0), "loss": netem.get("drops", 0)},
         duplicated=None,
         corrupted=None,
     )
 
 
-def _of_kind(qdiscs: Sequence[dict[str, Any]], kind: str) -> dict[str, Any]:
-    return next((qdisc for qdisc in qdiscs if qdisc.get("kind") == kind), {})
+def _action(filters: Shown, kind: str) -> Mapping[str, int]:
+    """The statistics of the first action of that kind."""
+    for each in filters:
+        for action in each.get("options", {}).get("actions", []):
+            if action["kind"] == kind:
+                return dict(action["stats"])
+    return {}
 
 
-def _part(lanes: Sequence[Lane]) -> None:
+def _part(lanes: tuple[Lane, Lane]) -> None:
     """Remove what is there; what is not, because a join failed half way, does not matter."""
-    text = "".join(f"{command}\n" for lane in lanes for command in part_commands(lane))
-    subprocess.run(["tc", "-force", "-batch", "-"], input=text, capture_output=True, text=True)
+    _tc(["tc", "-force", "-batch", "-"], part_commands(lanes))

@@ -13,7 +13,7 @@ from testbed.links.spec import LinkSpec
 from testbed.links.trial import Trial
 from topologies.errors import AtollError
 
-NETEM_REMEDY = "modprobe sch_netem sch_tbf cls_u32 act_mirred, or --links linkd"
+NETEM_REMEDY = "modprobe sch_netem sch_ingress cls_u32 act_mirred act_police, or --links linkd"
 LINKD_REMEDY = "run as root, with gcc installed"
 SAMPLE = LinkSpec(rate_mbps=100.0, one_way_delay_ms=1.0, jitter_ms=0.5, loss_pct=1.0)
 

@@ -7,6 +7,7 @@ hundred times as long, `ATOLL_TIMING_SLACK` widens the bounds that are times.
 
 import math
 import os
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -70,26 +71,27 @@ def test_each_direction_has_its_own_delay(backend_name: str, tmp_path: Path) -> 
 def test_a_full_queue_leaves_at_the_rate(plain: Rig, rate_mbps: float, frames: int) -> None:
     # A backlog is sent at once; the kernel's stamps of its first and last frame tell the rate.
     size = 100 if rate_mbps < 1 else 1000
+    if SLACK > 1 and rate_mbps > 1:
+        pytest.skip("an emulated processor does not send fast enough to fill the queue")
     plain.change(rate_mbps=rate_mbps, mtu_bytes=1500, queue_ms=2000)
     arrivals = plain.carry(frames, size)
     assert len(arrivals) == frames
-    skipped = len(arrivals) // 4  # what a token bucket saved up
-    first, last = arrivals[skipped], arrivals[-1]
-    bits = (len(arrivals) - 1 - skipped) * wire_bytes(size) * 8
-    achieved = bits * 1000 / (last.received_ns - first.received_ns)
+    bits = (len(arrivals) - 1) * wire_bytes(size) * 8
+    achieved = bits * 1000 / (arrivals[-1].received_ns - arrivals[0].received_ns)
     assert achieved == pytest.approx(rate_mbps, rel=0.01 * max(1, SLACK / 5))
 
 
 def test_a_frame_that_would_wait_longer_than_the_queue_is_dropped(plain: Rig) -> None:
-    # 1,042 wire bytes at 1 Mbit/s take 8.336 ms: 50 ms hold five, the queue's tail is one more
-    # where a token bucket had a frame saved up.
+    # 1,042 wire bytes at 1 Mbit/s take 8.336 ms: 50 ms hold five whole, and one more for every
+    # 8.336 ms that sending takes.
     plain.change(rate_mbps=1, mtu_bytes=1500, queue_ms=50)
-    before = dropped(plain, "queue")
-    arrivals = plain.carry(40, 1000)
-    numbers = [arrival.number - arrivals[0].number for arrival in arrivals]
-    assert 5 <= len(arrivals) <= 8
-    assert numbers == list(range(len(arrivals)))
-    assert dropped(plain, "queue") - before == 40 - len(arrivals)
+    before, start = dropped(plain, "queue"), time.monotonic()
+    first = plain.stream.send(40, 1000)
+    sending_ms = (time.monotonic() - start) * 1000
+    numbers = [arrival.number - first for arrival in plain.stream.receive(0.5)]
+    assert numbers[:5] == [0, 1, 2, 3, 4]
+    assert len(numbers) <= 6 + sending_ms / 8.336
+    assert dropped(plain, "queue") - before == 40 - len(numbers)
 
 
 @pytest.mark.parametrize("loss_pct", [0.1, 1.0, 5.0])
