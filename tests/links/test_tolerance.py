@@ -102,7 +102,8 @@ def test_loss_is_inside_its_99_percent_interval(plain: Rig, loss_pct: float) -> 
     chance = loss_pct / 100
     half_width = 2.576 * math.sqrt(20_000 * chance * (1 - chance))
     assert abs(20_000 - received - 20_000 * chance) <= half_width
-    assert dropped(plain, "loss") - before == 20_000 - received
+    # An address that is asked for meanwhile is a frame too, and may be lost like any other.
+    assert 0 <= dropped(plain, "loss") - before - (20_000 - received) <= 3
 
 
 def carried_in_parts(link: Rig, count: int) -> list[Arrival]:

@@ -42,7 +42,7 @@ class Up:
             assert time.monotonic() < deadline, self.output.read_text()
             assert self.supervisor.poll() is None, self.output.read_text()
             time.sleep(0.01)
-        self.run_id = self.find_run_id()
+        self.run_id = self.find_run_id() or self.run_id
 
     def find_run_id(self) -> str:
         folders = list(self.records.glob("2*"))
