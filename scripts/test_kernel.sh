@@ -1,0 +1,97 @@
+#!/bin/sh
+# Hold the netem back-end to the tolerances of links on Debian's own kernel, in a virtual machine.
+#
+# The machine is emulated in software, so that it runs wherever this does, and boots this very file
+# system, read-only, in seconds. An emulated processor is slower by a factor of about twenty and its
+# timers are late by milliseconds: ATOLL_TIMING_SLACK widens the bounds that are times, and rates
+# that such a processor cannot fill are left out. What is asked of order, loss, counts and the queue
+# stays as it is.
+set -eu
+
+ROOT=$(cd "$(dirname "$0")/.." && pwd)
+BUILD="$ROOT/build/test-kernel"
+SLACK=${ATOLL_TIMING_SLACK:-10}
+LIMIT_S=${TEST_KERNEL_LIMIT_S:-900}
+VIRTME='virtme-ng>=1.42,<2'
+PACKAGES='qemu-system-x86 busybox-static kmod'
+
+say() { printf 'test-kernel: %s\n' "$*"; }
+
+install_packages() {
+    for package in $PACKAGES; do
+        dpkg -s "$package" >/dev/null 2>&1 && continue
+        say "installing $package"
+        apt-get update -qq
+        apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+    done
+}
+
+# The kernel package is unpacked, not installed: nothing of it is for this machine.
+fetch_kernel() {
+    [ -n "$(find "$BUILD/kernel/boot" -name 'vmlinuz-*' 2>/dev/null)" ] && return
+    say 'fetching the kernel'
+    name=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)
+    rm -rf "$BUILD/kernel" && mkdir -p "$BUILD/kernel"
+    (cd "$BUILD" && apt-get download -qq "$name" 2>/dev/null)
+    dpkg-deb -x "$BUILD/$name"_*.deb "$BUILD/kernel"
+    rm -f "$BUILD/$name"_*.deb
+    depmod -b "$BUILD/kernel" "$(ls "$BUILD/kernel/lib/modules")"
+}
+
+fetch_virtme() {
+    [ -x "$BUILD/venv/bin/vng" ] && return
+    say 'fetching virtme-ng'
+    python3 -m venv "$BUILD/venv"
+    "$BUILD/venv/bin/pip" install -q "$VIRTME"
+}
+
+write_guest_script() {
+    mkdir -p "$BUILD/out"
+    rm -f "$BUILD/out/status" "$BUILD/out/pytest.txt" "$BUILD/out/kernel.txt"
+    cat >"$BUILD/guest.sh" <<GUEST
+cd '$ROOT'
+dmesg -n 1
+modprobe -a sch_netem sch_ingress act_police cls_u32 act_mirred veth af_packet
+ATOLL_TIMING_SLACK=$SLACK .venv/bin/python -m pytest -q -p no:cacheprovider \
+    tests/links/test_tolerance.py >'$BUILD/out/pytest.txt' 2>&1
+echo \$? >'$BUILD/out/status'
+dmesg | grep -i 'netem\|police\|htb\|non-work-conserving\|quantum\|BUG\|WARNING' >'$BUILD/out/kernel.txt'
+GUEST
+}
+
+# virtme-ng wants a terminal on its standard output.
+boot() {
+    say "booting $(basename "$BUILD"/kernel/boot/vmlinuz-*) and running the tolerance suite"
+    PATH="$BUILD/venv/bin:$PATH" timeout "$LIMIT_S" script -qec "vng --disable-kvm \
+        -r '$(echo "$BUILD"/kernel/boot/vmlinuz-*)' --cpus 2 --memory 3G --user root --verbose \
+        --rwdir '$BUILD/out' --exec 'sh $BUILD/guest.sh'" /dev/null \
+        </dev/null >"$BUILD/out/console.txt" 2>&1 || true
+}
+
+report() {
+    if [ ! -f "$BUILD/out/status" ]; then
+        tail -5 "$BUILD/out/console.txt"
+        say "the machine did not finish; its console is $BUILD/out/console.txt"
+        exit 1
+    fi
+    cat "$BUILD/out/pytest.txt"
+    if grep -q 'SKIPPED.*netem does not work' "$BUILD/out/pytest.txt"; then
+        say 'netem did not work in the machine, so nothing was proved'
+        exit 1
+    fi
+    if grep -q 'BUG\|WARNING\|non-work-conserving\|quantum' "$BUILD/out/kernel.txt"; then
+        cat "$BUILD/out/kernel.txt"
+        say 'the kernel complained'
+        exit 1
+    fi
+    exit "$(cat "$BUILD/out/status")"
+}
+
+mkdir -p "$BUILD"
+install_packages
+fetch_kernel
+fetch_virtme
+(cd "$ROOT" && .venv/bin/python -m testbed.links.linkd.build >/dev/null) # the guest cannot write
+write_guest_script
+boot
+report
