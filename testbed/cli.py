@@ -293,15 +293,13 @@ def get(
 def list_recorded(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     """List the run records: complete, failed, running or killed."""
     from testbed.record.reader import list_runs
+    from testbed.record.tables import run_table
 
     entries = list_runs(runs)
     if as_json:
         print(json.dumps({"rows": [asdict(entry) for entry in entries]}, indent=1))
         return
-    table = Table("run", "state", "topology", "started", "valid")
-    for entry in entries:
-        table.add_row(*(str(value) for value in asdict(entry).values()))
-    make_console().print(table if entries else f"No run is recorded in {runs}.")
+    make_console().print(run_table(entries) if entries else f"No run is recorded in {runs}.")
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from topologies.errors import RunError
@@ -30,16 +30,14 @@ def isolated(argv: Sequence[str]) -> list[str]:
     return [*ISOLATION, "--", *argv]
 
 
-def spawn_isolated(
-    argv: Sequence[str], environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
+def spawn_isolated(argv: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start `argv` isolated, with this process's output; call it from the main thread.
 
     The death signal is tied to the thread that starts the process (prctl(2), PR_SET_PDEATHSIG). It
     gets a session of its own: Ctrl-C or a closed terminal would else reach every process of the run
     at once, and the run would fall apart instead of ending in order.
     """
-    return subprocess.Popen(isolated(argv), env=environment, start_new_session=True)
+    return subprocess.Popen(isolated(argv), start_new_session=True)
 
 
 def first_process(unshare_pid: int, timeout_s: float = 10.0) -> int:

@@ -122,9 +122,8 @@ def check_links(topology: Topology) -> None:
             raise UserError(f"{topology.name}: {way}, rates scaled: {error}") from error
 
 
-def check_choices(choices: RunChoices) -> None:
+def check_choices(choices: RunChoices, topology: Topology) -> None:
     """Refuse what the user chose wrongly, before the machine is even looked at."""
-    topology = load(choices.topology)
     check_links(topology.scaled(checked_scale(choices.rate_scale, topology)))
     for option, value, allowed in (
         ("--datapath", choices.datapath, DATAPATHS),
@@ -136,9 +135,10 @@ def check_choices(choices: RunChoices) -> None:
     check_records(choices.runs)
 
 
-def make_order(choices: RunChoices, more: Mapping[str, Any], report: Report) -> Order:
+def make_order(
+    choices: RunChoices, more: Mapping[str, Any], topology: Topology, report: Report
+) -> Order:
     """Return the order for what was chosen on the machine that `report` describes."""
-    topology = load(choices.topology)
     file = Path(choices.topology)
     run_id = new_run_id(topology.name)
     return Order(
@@ -159,21 +159,22 @@ def make_order(choices: RunChoices, more: Mapping[str, Any], report: Report) -> 
 
 def launch(choices: RunChoices, more: Mapping[str, Any], console: Console) -> int:
     """Examine the machine, then carry out what was chosen; returns the exit code."""
-    check_choices(choices)
+    topology = load(choices.topology)
+    check_choices(choices, topology)
     report = diagnose()
     print_report(report, console)
     if not report.can_emulate:
         raise MachineError("this machine cannot emulate; the lines marked missing above say why")
     check_available(choices, report)
-    order = make_order(choices, more, report)
-    warn_of_load(order, report, console)
+    order = make_order(choices, more, topology, report)
+    warn_of_load(order, topology, report, console)
     return supervise(order)
 
 
-def warn_of_load(order: Order, report: Report, console: Console) -> None:
+def warn_of_load(order: Order, topology: Topology, report: Report, console: Console) -> None:
     """Say so when the machine cannot carry every link at its rate at once."""
     capacity = carrying_capacity(
-        load(order.topology).scaled(order.rate_scale),
+        topology.scaled(order.rate_scale),
         report.facts.resources.cores,
         cast(Datapath, order.datapath),
         cast(LinkBackend, order.link_backend),

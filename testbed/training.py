@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import workloads
-from schedules.ring import best_ring_order
+from schedules.ring import best_ring_order, ring_share
 from testbed.capturing import Captured, capturing
 from testbed.deploy.environment import command_line, worker_environments
 from testbed.deploy.fleet import Fleet
 from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
 from testbed.measure.counters import WireEnds, read_counters, wire_ends
-from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops, ring_share
+from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops
 from testbed.measure.reach import Reachability
 from testbed.measure.sampler import Sampler
 from testbed.measure.witnesses import compare_witnesses
@@ -109,6 +109,7 @@ class Reports:
 
     record: RunRecord
     rows: Rows = field(default_factory=dict)
+    _news: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, site: str, line: str) -> None:
@@ -118,7 +119,14 @@ class Reports:
             return
         with self._lock:
             self.rows.setdefault(site, []).append(row)
+            self._news = True
         self.record.worker_rows(site, [row])
+
+    def has_news(self) -> bool:
+        """Return whether anything came since this was asked last."""
+        with self._lock:
+            news, self._news = self._news, False
+            return news
 
     def snapshot(self) -> Rows:
         """Return a copy of all rows."""
@@ -207,7 +215,9 @@ def _work(job: Job, fleet: Fleet, sampler: Sampler, record: RunRecord, stages: S
             record.event("failure", reason=reason)
             raise RunError(reason)
         try:
-            _follow(job, reports, sampler, record, stages)
+            sampler.raise_failure()
+            if reports.has_news():
+                _follow(job, reports, sampler, record, stages)
         except RunError:
             # A sampler notices first that links are gone; what ended them says more.
             if (reason := job.wan.failure()) is None:

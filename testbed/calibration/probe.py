@@ -9,7 +9,6 @@ when nothing is to be sent.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import socket
@@ -17,13 +16,14 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from heapq import merge
 from typing import TypeVar
 
 from testbed.calibration.frames import ETHERTYPE, HEAD_BYTES, blank_frame, read_marks, stamp
 from testbed.calibration.plan import Train
+from testbed.links.namespace import inside_namespace_of
 from topologies.errors import MachineError
 
 SO_TIMESTAMPNS = 35
@@ -31,13 +31,11 @@ SO_SNDBUFFORCE = 32
 SO_RCVBUFFORCE = 33
 SOL_PACKET = 263
 PACKET_IGNORE_OUTGOING = 23
-CLONE_NEWNET = 0x40000000
 BUFFER_BYTES = 256 << 20
 TIMESPEC = struct.Struct("@ll")
 PRIORITY = 5  # of SCHED_RR: behind links and switches, before everybody else
 
 Result = TypeVar("Result")
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -185,31 +183,6 @@ def _packet_socket(end: LinkEnd) -> socket.socket:
             f"no packet socket on {end.interface}: {error.strerror}; calibration needs root"
         ) from error
     return made
-
-
-@contextmanager
-def inside_namespace_of(pid: int) -> Iterator[None]:
-    """Let this thread open sockets in the network namespace of a process.
-
-    Raises:
-        OSError: there is no such process, or it is not permitted.
-    """
-    with ExitStack() as opened:
-        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        opened.callback(os.close, home)
-        there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-        opened.callback(os.close, there)
-        _enter(there)
-        try:
-            yield
-        finally:
-            _enter(home)
-
-
-def _enter(descriptor: int) -> None:
-    if _libc.setns(descriptor, CLONE_NEWNET):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
 
 
 def _arrival_ns(control: list[tuple[int, int, bytes]]) -> int | None:

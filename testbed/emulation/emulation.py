@@ -8,7 +8,7 @@ network counts as ready only when every switch has confirmed its rules.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,10 +23,12 @@ from testbed.emulation.network import Network, NetworkOptions
 from testbed.emulation.plan import WirePlan
 from testbed.links.backend import LinkBackend, Wire
 from testbed.links.linkd_backend import LinkdBackend
+from testbed.links.netem_backend import NetemBackend
 from testbed.links.spec import LinkSpec
+from testbed.measure.reach import asked_round_trips
 from testbed.ownership import RuntimeDirectory
 from topologies.files import dump
-from topologies.model import Direction, Topology
+from topologies.model import Topology
 from topologies.routing import Routes, least_delay_routes
 
 Announce = Callable[[str], None]
@@ -78,10 +80,6 @@ class Emulation:
         """Return the command prefix that enters an island's namespaces."""
         return ["mnexec", "-a", str(self.network.island(site).pid)]
 
-    def wire_ends(self) -> Mapping[Direction, WirePlan]:
-        """Return each wire by its forward direction."""
-        return {wire.forward: wire for wire in self.network.wires}
-
     def failure(self) -> str | None:
         """Return which part of the WAN has ended by itself, or None while all of it lives."""
         parts = [self.controller.exited, self.links.failure]
@@ -108,7 +106,7 @@ def emulation(
         network.build()
         runtime.write_nodes(network.owned_nodes())
         announce("Shaping links")
-        links = join_links(network, options, runtime.path)
+        links = join_links(network, routes, options, runtime.path)
         stack.callback(links.close)
         announce("Starting controller and switches")
         controller = start_controller(topology, options.controller_file, runtime.path)
@@ -141,16 +139,16 @@ def start_controller(
     return controller
 
 
-def join_links(network: Network, options: EmulationOptions, directory: Path) -> LinkBackend:
+def join_links(
+    network: Network, routes: Routes, options: EmulationOptions, directory: Path
+) -> LinkBackend:
     """Start the link back-end and let it join and shape every wire of the network."""
     backend: LinkBackend
     if options.link_backend == "netem":
-        from testbed.links.netem_backend import NetemBackend
-
         backend = NetemBackend()
     else:
         backend = LinkdBackend.start(directory, realtime=options.realtime)
-    queue_ms = longest_round_trip_ms(network.topology)
+    queue_ms = max(asked_round_trips(routes).values(), default=0.0)
     try:
         for wire in network.wires:
             _join(backend, network.topology, wire, options.seed, queue_ms)
@@ -158,14 +156,6 @@ def join_links(network: Network, options: EmulationOptions, directory: Path) -> 
         backend.close()
         raise
     return backend
-
-
-def longest_round_trip_ms(topology: Topology) -> float:
-    """Return the longest round trip of any pair of islands, by which queues are sized."""
-    routes, codes = least_delay_routes(topology), topology.codes
-    there = {(a, b): routes.one_way_delay_ms(a, b) for a in codes for b in codes if a < b}
-    back = {(a, b): routes.one_way_delay_ms(b, a) for a, b in there}
-    return max((there[pair] + back[pair] for pair in there), default=0.0)
 
 
 def with_queue(spec: LinkSpec, queue_ms: float) -> LinkSpec:

@@ -38,17 +38,41 @@ class NetworkNamespace:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Work inside it: sockets opened and processes started by this thread belong to it."""
-        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        _checked(_libc.setns(self._fd, CLONE_NEWNET), "cannot enter a network namespace")
-        try:
+        with _entered(self._fd):
             yield
-        finally:
-            _checked(_libc.setns(home, CLONE_NEWNET), "cannot leave a network namespace")
-            os.close(home)
 
     def close(self) -> None:
         """Let it go; with its last process and interface it ends."""
         os.close(self._fd)
+
+
+@contextmanager
+def inside_namespace_of(pid: int) -> Iterator[None]:
+    """Let this thread open sockets and start processes in the network namespace of a process.
+
+    Raises:
+        OSError: there is no such process.
+        MachineError: it is not permitted.
+    """
+    there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    try:
+        with _entered(there):
+            yield
+    finally:
+        os.close(there)
+
+
+@contextmanager
+def _entered(descriptor: int) -> Iterator[None]:
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        _checked(_libc.setns(descriptor, CLONE_NEWNET), "cannot enter a network namespace")
+        try:
+            yield
+        finally:
+            _checked(_libc.setns(home, CLONE_NEWNET), "cannot leave a network namespace")
+    finally:
+        os.close(home)
 
 
 def _in_thread_of_its_own() -> int:

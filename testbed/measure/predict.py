@@ -26,6 +26,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from schedules.ring import ring_share
 from topologies.model import Direction
 from topologies.routing import Routes
 
@@ -62,11 +63,6 @@ class ExpectedBytes:
         return ExpectedBytes(
             self.payload * factor, self.headers * factor, self.acknowledgements * factor
         )
-
-
-def ring_share(islands: int) -> float:
-    """Return 2(N-1)/N: what each island of a ring sends, in messages; none when it is alone."""
-    return 2 * (islands - 1) / islands
 
 
 def ring_hops(order: Sequence[str]) -> tuple[Hop, ...]:

@@ -84,7 +84,7 @@ class Sampler:
         Raises:
             RunError: sampling has failed meanwhile.
         """
-        self._raise_failure()
+        self.raise_failure()
         with self._lock:
             return {
                 direction: Series(x.times[:], x.bytes[:], x.packets[:], x.drops[:])
@@ -97,7 +97,7 @@ class Sampler:
         if self._thread.is_alive():
             self._thread.join()
         try:
-            self._raise_failure()
+            self.raise_failure()
             self.sample()
             with self._lock:
                 self._keep(self._thinner.rest())
@@ -112,7 +112,8 @@ class Sampler:
                 self._failure = error
                 return
 
-    def _raise_failure(self) -> None:
+    def raise_failure(self) -> None:
+        """Raise RunError if sampling has failed meanwhile."""
         if self._failure is not None:
             raise RunError(f"link counters stopped: {self._failure}") from self._failure
 
