@@ -20,7 +20,7 @@ from testbed.links.spec import GilbertElliott, LinkSpec
 from testbed.links.stream import Arrival, wire_bytes
 from tests.links.rig import FORWARD, Rig, rig, tcp_transfer
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.timing]
 SLACK = float(os.environ.get("ATOLL_TIMING_SLACK", "1"))
 
 

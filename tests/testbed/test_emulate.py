@@ -13,7 +13,7 @@ import testbed.record
 from testbed.ownership import runtime_directories
 from testbed.record.reader import load_run
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timing]
 
 ATOLL = str(Path(sys.executable).with_name("atoll"))
 SCHEMAS = Path(testbed.record.__file__).parent / "schemas"

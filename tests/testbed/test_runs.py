@@ -29,7 +29,15 @@ class Up:
         self.output = folder / "output.txt"
         with self.output.open("wb") as output:
             self.supervisor = subprocess.Popen(
-                [ATOLL, "up", "three_city", "--runs", str(self.records), *options],
+                [
+                    ATOLL,
+                    "up",
+                    "three_city",
+                    "--no-calibrate",
+                    "--runs",
+                    str(self.records),
+                    *options,
+                ],
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
