@@ -7,8 +7,12 @@ that fails three times on a disturbed one fails as well.
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
+
+Measured = TypeVar("Measured")
 
 DISTURBED_STEAL_PCT = 3.0
 REPETITIONS = 2
@@ -25,11 +29,22 @@ class StealWatch:
     def begin_test(self) -> None:
         self._test_began_s = time.monotonic()
 
-    def was_disturbed(self) -> bool:
-        """Whether any second since the test began lost more than `DISTURBED_STEAL_PCT`."""
-        time.sleep(2.0)  # until the second in which it failed has been sampled
-        began_s = self._test_began_s
+    def test_was_disturbed(self) -> bool:
+        return self.disturbed_since(self._test_began_s)
+
+    def disturbed_since(self, began_s: float) -> bool:
+        """Whether any second since then lost more than `DISTURBED_STEAL_PCT`."""
+        time.sleep(2.0)  # until the second that just went by has been sampled
         return any(pct > DISTURBED_STEAL_PCT for moment, pct in self._shares if moment >= began_s)
+
+    def undisturbed(self, measure: Callable[[], Measured]) -> Measured:
+        """Measure until the hypervisor leaves the machine alone, a few times at most."""
+        for _ in range(REPETITIONS):
+            began_s = time.monotonic()
+            measured = measure()
+            if not self.disturbed_since(began_s):
+                return measured
+        return measure()
 
     def _sample(self) -> None:
         # Not at the top: the controller's tests run where the rest of the testbed is not installed.
@@ -51,7 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     watch = StealWatch()
     config.pluginmanager.register(_Begin(watch))
     for item in timing:
-        item.add_marker(pytest.mark.flaky(reruns=REPETITIONS, condition=watch.was_disturbed))
+        item.add_marker(pytest.mark.flaky(reruns=REPETITIONS, condition=watch.test_was_disturbed))
 
 
 class _Begin:
@@ -61,3 +76,9 @@ class _Begin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         self._watch.begin_test()
+
+
+@pytest.fixture(scope="session")
+def undisturbed() -> Callable[[Callable[[], object]], object]:
+    """For what a module measures once: `undisturbed(measure)`, see `StealWatch`."""
+    return StealWatch().undisturbed

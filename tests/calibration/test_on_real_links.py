@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +26,29 @@ INSIDE = Path(__file__).with_name("in_a_wan.py")
 
 
 @pytest.fixture(scope="module")
-def found() -> Iterator[dict[str, Any]]:
+def found(undisturbed: Callable[..., Any]) -> Iterator[dict[str, Any]]:
     holder = f"test-calibration-{os.getpid()}"
     folder = Path(tempfile.mkdtemp(prefix="atoll-"))  # short: sockets' paths are
     host_settings().acquire(holder, wanted_settings("cubic"))
     try:
-        done = subprocess.run(
-            isolated([sys.executable, str(INSIDE), str(folder)]),
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = undisturbed(lambda: run_inside(folder))
         assert done.returncode == 0, done.stderr
         yield json.loads(done.stdout.splitlines()[-1])
     finally:
         host_settings().release(holder)
         shutil.rmtree(folder)
+
+
+def run_inside(folder: Path) -> subprocess.CompletedProcess[str]:
+    own = Path(tempfile.mkdtemp(dir=folder))
+    return subprocess.run(
+        isolated([sys.executable, str(INSIDE), str(own)]),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def named(error: str) -> list[str]:

@@ -56,6 +56,7 @@ def test_no_packet_makes_the_reading_fail(packet: bytes) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.timing
 def test_times_are_in_order_and_no_longer_than_those_of_ping(
     make_namespace: Callable[[], Any],
 ) -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,10 @@ def read(runs: Path, name: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def nine_cities(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def nine_cities(tmp_path_factory: pytest.TempPathFactory, undisturbed: Callable[..., Any]) -> Path:
     runs = tmp_path_factory.mktemp("runs")
-    done = emulate(runs, "nine_city", "--rounds", "2", "--local-steps", "2")
+    words = ("nine_city", "--rounds", "2", "--local-steps", "2")
+    done = undisturbed(lambda: emulate(runs, *words))
     assert done.returncode == 0, done.stdout + done.stderr
     return runs
 
