@@ -8,6 +8,7 @@ are pure; the first mistake in the file's order becomes the user's one line.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 
 from topologies.document import Document, Path
 from topologies.geography import fibre_delay_ms
+from topologies.model import frame_ms, shortest_burst_packets
 from topologies.schema import DirectionRow, LinkRow, TopologyFile, schema_at
 
 NAMES_SHOWN = 12
@@ -120,11 +122,17 @@ UNITS: Mapping[str, Mapping[str, float]] = {
     "one_way_delay_ms": {"": 1, "ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1e3},
     "distance_km": {"": 1, "m": 1e-3, "km": 1, "mi": 1.609344, "miles": 1.609344},
     "loss_pct": {"": 1, "%": 1, "pct": 1, "percent": 1},
+    "loss_burst_packets": {"": 1, "packets": 1, "frames": 1},
     "mtu_bytes": {"": 1, "b": 1, "bytes": 1},
     "latitude": {"": 1, "n": 1, "s": -1, "°": 1},
     "longitude": {"": 1, "e": 1, "w": -1, "°": 1},
 }
-UNITS_OF_TIME = ("jitter_ms", "queue_ms")
+SAME_UNITS = {
+    "jitter_ms": "one_way_delay_ms",
+    "queue_ms": "one_way_delay_ms",
+    "duplicate_pct": "loss_pct",
+    "corrupt_pct": "loss_pct",
+}
 RATE_UNIT = re.compile(r"([kmgt]?)i?(?:b|bit|bits)(?:ps|/s|/sec)?|([kmgt])", re.IGNORECASE)
 
 
@@ -147,8 +155,7 @@ def _factor(field: str, unit: str) -> float | None:
             return None
         factor = UNITS[field][(match[1] or match[2] or "bit").lower()]
         return factor * 8 if "B" in unit else factor
-    table = UNITS.get("one_way_delay_ms" if field in UNITS_OF_TIME else field, {})
-    return table.get(unit.lower())
+    return UNITS.get(SAME_UNITS.get(field, field), {}).get(unit.lower())
 
 
 # --- rows that do not fit each other --------------------------------------------------------------
@@ -229,7 +236,9 @@ def _wrong_directions(rows: TopologyFile) -> Iterator[Mistake]:
     for index, site in enumerate(rows.sites):
         path: Path = ("sites", index, "access")
         yield from _two_delays(path, site.access)
-        yield from _incomplete(path, access_layers_fields(rows, site.access), "defaults.access")
+        fields = access_layers_fields(rows, site.access)
+        yield from _incomplete(path, fields, "defaults.access")
+        yield from _impossible(path, fields, rows.mtu_bytes)
     for index, link in enumerate(rows.links):
         yield from _two_delays(("links", index), link)
         for way in ("forward", "backward"):
@@ -239,10 +248,13 @@ def _wrong_directions(rows: TopologyFile) -> Iterator[Mistake]:
 
 
 def _wrong_link(path: Path, rows: TopologyFile, link: LinkRow) -> Iterator[Mistake]:
-    found = {
-        way: list(_incomplete(path, merged(link_layers(rows, link, way)), "defaults.link"))
-        for way in ("forward", "backward")
-    }
+    found = {}
+    for way in ("forward", "backward"):
+        fields = merged(link_layers(rows, link, way))
+        found[way] = [
+            *_incomplete(path, fields, "defaults.link"),
+            *_impossible(path, fields, rows.mtu_bytes),
+        ]
     yield from found["forward"] or found["backward"]
 
 
@@ -261,10 +273,35 @@ def _incomplete(path: Path, fields: Mapping[str, float], defaults: str) -> Itera
         if name not in fields:
             right = f"give it here or in {defaults}: {schema_at(('links', 0, name))['description']}"
             yield Mistake((*path, name), "missing", right)
+    if "loss_burst_packets" in fields and "loss_pct" not in fields:
+        right = f"give {schema_at(('links', 0, 'loss_pct'))['description']}"
+        yield Mistake((*path, "loss_pct"), "missing beside loss_burst_packets", right)
+
+
+def _impossible(path: Path, fields: Mapping[str, float], mtu_bytes: int) -> Iterator[Mistake]:
+    """Yield what no direction can do, its fields laid over each other."""
     delay, jitter = fields.get("one_way_delay_ms", 0.0), fields.get("jitter_ms", 0.0)
     if jitter > delay:
         wrong = f"{jitter:g} ms is more than the delay of {delay:g} ms"
         yield Mistake((*path, "jitter_ms"), wrong, "packets cannot arrive before they are sent")
+    frame = frame_ms(mtu_bytes, fields.get("rate_mbps", math.inf))
+    if fields.get("queue_ms", math.inf) < frame:
+        wrong = f"{fields['queue_ms']:g} ms is shorter than one packet of {mtu_bytes} bytes"
+        right = f"give at least {math.ceil(frame * 1e6) / 1e6:g}, or leave it out"
+        yield Mistake((*path, "queue_ms"), wrong, right)
+    yield from _impossible_bursts(path, fields)
+
+
+def _impossible_bursts(path: Path, fields: Mapping[str, float]) -> Iterator[Mistake]:
+    loss, burst = fields.get("loss_pct", 0.0), fields.get("loss_burst_packets", math.inf)
+    if burst < (shortest := shortest_burst_packets(loss)):
+        wrong = f"{burst:g} is too short for a loss of {loss:g} %"
+        right = (
+            "leave it out: everything is lost"
+            if shortest == math.inf
+            else f"give at least {math.ceil(shortest * 1e3) / 1e3:g}, or leave it out"
+        )
+        yield Mistake((*path, "loss_burst_packets"), wrong, right)
 
 
 def _unconnected(rows: TopologyFile) -> Iterator[Mistake]:

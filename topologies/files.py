@@ -8,7 +8,7 @@ is right`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -139,9 +139,5 @@ def _link_row(link: Link) -> dict[str, Any]:
 
 def _fields(spec: DirectionSpec) -> dict[str, float]:
     """Return the fields that differ from what a file leaves unsaid."""
-    unsaid = {"jitter_ms": 0.0, "loss_pct": 0.0, "queue_ms": None}
-    return {
-        key: value
-        for key, value in asdict(spec).items()
-        if key not in unsaid or value != unsaid[key]
-    }
+    unsaid = {each.name: each.default for each in fields(spec)}
+    return {key: value for key, value in asdict(spec).items() if value != unsaid[key]}

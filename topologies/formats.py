@@ -17,7 +17,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ Attributes = Mapping[str, Any]
 
 CODE = re.compile(r"[A-Z][A-Z0-9]{1,7}")
 ACCESS_PREFIX = "access_"
-SPEC_FIELDS = ("rate_mbps", "one_way_delay_ms", "jitter_ms", "loss_pct", "queue_ms")
+SPEC_FIELDS = tuple(each.name for each in fields(DirectionSpec))
 
 
 def to_networkx(topology: Topology) -> nx.DiGraph[str]:

@@ -19,6 +19,7 @@ from functools import cached_property
 from math import inf
 
 ISLAND_SUFFIX = ".island"
+ETHERNET_HEADER_BYTES = 14
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class DirectionSpec:
         loss_pct: random loss, 0 to 100.
         queue_ms: longest wait in the queue; None leaves it to the link back-end, which derives it
             from rate and delay.
+        loss_burst_packets: mean number of packets lost in a row; None for packets lost one by one.
+        duplicate_pct: packets that arrive twice, 0 to 100.
+        corrupt_pct: packets that arrive with one bit wrong, 0 to 100.
 
     Raises:
         ValueError: for a value that no link can have.
@@ -52,20 +56,45 @@ class DirectionSpec:
     jitter_ms: float = 0.0
     loss_pct: float = 0.0
     queue_ms: float | None = None
+    loss_burst_packets: float | None = None
+    duplicate_pct: float = 0.0
+    corrupt_pct: float = 0.0
 
     def __post_init__(self) -> None:
         possible = (
             0 < self.rate_mbps < inf
             and 0 <= self.jitter_ms <= self.one_way_delay_ms < inf
-            and 0 <= self.loss_pct <= 100
+            and all(
+                0 <= pct <= 100 for pct in (self.loss_pct, self.duplicate_pct, self.corrupt_pct)
+            )
             and (self.queue_ms is None or 0 < self.queue_ms < inf)
+            and (self.loss_burst_packets is None or self._bursts_are_possible)
         )
         if not possible:
             raise ValueError(f"no link direction can be {self}")
 
+    @property
+    def _bursts_are_possible(self) -> bool:
+        burst = self.loss_burst_packets or 0.0
+        return shortest_burst_packets(self.loss_pct) <= burst < inf
+
     def scaled(self, rate_scale: float) -> DirectionSpec:
         """Return this direction with its rate multiplied; times and loss stay real."""
         return replace(self, rate_mbps=self.rate_mbps * rate_scale)
+
+
+def shortest_burst_packets(loss_pct: float) -> float:
+    """Return the shortest mean burst that this loss can come in; infinite for nothing but loss.
+
+    Between two bursts at least one packet arrives, so of bursts of b packets at most b / (b + 1)
+    of all packets are lost.
+    """
+    return max(1.0, loss_pct / (100 - loss_pct)) if loss_pct < 100 else inf
+
+
+def frame_ms(mtu_bytes: int, rate_mbps: float) -> float:
+    """Return the time in ms that a full Ethernet frame occupies the transmitter."""
+    return (mtu_bytes + ETHERNET_HEADER_BYTES) * 8 / (rate_mbps * 1000)
 
 
 @dataclass(frozen=True)

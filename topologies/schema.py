@@ -37,6 +37,17 @@ JitterMs = Annotated[
 LossPct = Annotated[
     float, Field(ge=0, le=100, description="percent of packets, from 0 to 100, such as 0.1")
 ]
+BurstPackets = Annotated[
+    float,
+    Field(ge=1, le=10_000, description="packets lost in a row on average, from 1 to 10000"),
+]
+DuplicatePct = Annotated[
+    float, Field(ge=0, le=100, description="percent of packets that arrive twice, from 0 to 100")
+]
+CorruptPct = Annotated[
+    float,
+    Field(ge=0, le=100, description="percent of packets with one bit wrong, from 0 to 100"),
+]
 QueueMs = Annotated[
     float, Field(ge=0.001, le=10_000, description="milliseconds of queue, from 0.001 to 10000")
 ]
@@ -79,6 +90,9 @@ class DirectionRow(_Row):
     jitter_ms: JitterMs | None = None
     loss_pct: LossPct | None = None
     queue_ms: QueueMs | None = None
+    loss_burst_packets: BurstPackets | None = None
+    duplicate_pct: DuplicatePct | None = None
+    corrupt_pct: CorruptPct | None = None
 
 
 class LinkRow(DirectionRow):

@@ -139,8 +139,8 @@ def _unasked_drops(links: LinkBackend) -> dict[Direction, int]:
 def _measure_delays(prober: Prober, ways: Mapping[int, Way], rules: Rules) -> dict[int, Measured]:
     trains = delay_trains({number: way.asked for number, way in ways.items()}, rules.effort)
     sent = prober.send(trains)
-    arrivals = prober.collect(_patience_s(ways, rules), enough=len(sent))
-    by_number = _by_direction(arrivals)
+    arrivals = prober.collect(_patience_s(ways, rules), enough=_enough(ways, len(sent)))
+    by_number = _by_direction(genuine(sent, arrivals))
     return {
         train.direction: _delays(
             train, by_number.get(train.direction, []), ways[train.direction].asked
@@ -151,8 +151,24 @@ def _measure_delays(prober: Prober, ways: Mapping[int, Way], rules: Rules) -> di
 
 def _delays(train: Train, arrivals: Sequence[Arrival], asked: DirectionSpec) -> Measured:
     times_ms = one_way_ms(arrivals, train.frame_bytes, asked.rate_mbps)
-    came = len({one.sequence for one in arrivals})
-    return Measured(times_ms, train.count, train.count - came, None, 0.0)
+    return Measured(times_ms, train.count, train.count - len(arrivals), None, 0.0)
+
+
+def genuine(sent: Iterable[Sent], arrivals: Iterable[Arrival]) -> list[Arrival]:
+    """Return the first arrival of each frame as it was sent; a wrong bit may forge any mark."""
+    due = {(one.direction, one.sequence): one.ns for one in sent}
+    first = []
+    for one in arrivals:
+        key = (one.direction, one.sequence)
+        if due.get(key) == one.sent_ns:
+            first.append(one)
+            del due[key]
+    return first
+
+
+def _enough(ways: Mapping[int, Way], sent: int) -> int | None:
+    """After how many arrivals no more are to come; unknown where frames arrive twice."""
+    return None if any(way.asked.duplicate_pct > 0 for way in ways.values()) else sent
 
 
 def _patience_s(ways: Mapping[int, Way], rules: Rules) -> float:
@@ -170,7 +186,8 @@ def _measure_rates(
     for group in burst_groups(trains, effort.together_mbps):
         sent += prober.send(group)
         arrivals += prober.collect(0.0)
-    arrivals += prober.collect(_patience_s(ways, rules), enough=len(sent) - len(arrivals))
+    enough = _enough(ways, len(sent) - len(arrivals))
+    arrivals += prober.collect(_patience_s(ways, rules), enough=enough)
     came, went = _by_direction(arrivals), _sent_by_direction(sent)
     return {train.direction: _rates(train, came, went) for train in trains}
 

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from testbed.calibration.frames import LEAST_FRAME_BYTES
-from testbed.links.spec import ETHERNET_HEADER_BYTES
-from topologies.model import DirectionSpec
+from topologies.model import ETHERNET_HEADER_BYTES, DirectionSpec
 
 OVERLOAD = 1.2
 BURST_FRAMES = 100  # at least; a slow rate is measured longer for them

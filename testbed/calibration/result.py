@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.calibration.figures import Measured, quantile
+from testbed.calibration.loss import allowed_losses
 from testbed.calibration.tolerance import Tolerance
 from topologies.errors import RunError
 from topologies.model import Direction, DirectionSpec
@@ -220,23 +221,7 @@ def _delay_faults(
 
 
 def _loss_fault(asked: DirectionSpec, measured: Measured, doubt: float) -> str:
-    least, most = allowed_losses(measured.probes, asked.loss_pct, doubt)
+    least, most = allowed_losses(measured.probes, asked, doubt)
     if least <= measured.lost <= most:
         return ""
     return f"loss asked {asked.loss_pct:g} %, {measured.lost} of {measured.probes} frames were lost"
-
-
-def allowed_losses(frames: int, loss_pct: float, doubt: float) -> tuple[int, int]:
-    """Return how few and how many of `frames` a right link loses, save for a chance of `doubt`.
-
-    The central interval of the binomial distribution; without loss or with nothing but loss there
-    is one answer only.
-    """
-    if loss_pct <= 0:
-        return 0, 0
-    if loss_pct >= 100:
-        return frames, frames
-    from scipy.stats import binom  # takes longer to import than most calibrations may last
-
-    least, most = binom.interval(1 - doubt, frames, loss_pct / 100)
-    return int(least), int(most)

@@ -16,10 +16,10 @@ from testbed.links.netem_plan import (
     refuse_unable,
 )
 from testbed.links.registry import Lane, Registry
-from testbed.links.spec import ETHERNET_HEADER_BYTES, LinkSpec
+from testbed.links.spec import LinkSpec
 from testbed.links.wire_ends import silence
 from topologies.errors import MachineError, RunError, UserError
-from topologies.model import Direction
+from topologies.model import ETHERNET_HEADER_BYTES, Direction
 
 Shown = Sequence[Mapping[str, Any]]
 

@@ -31,7 +31,7 @@ import math
 from dataclasses import dataclass, fields, replace
 
 from topologies.errors import UserError
-from topologies.model import DirectionSpec
+from topologies.model import DirectionSpec, frame_ms
 
 MIN_RATE_MBPS = 0.064
 MAX_RATE_MBPS = 10_000.0
@@ -39,7 +39,6 @@ MAX_DELAY_MS = 10_000.0
 MAX_QUEUE_MS = 60_000.0
 MIN_MTU_BYTES = 68  # RFC 791: every IPv4 module forwards 68 bytes whole
 MAX_MTU_BYTES = 65_535
-ETHERNET_HEADER_BYTES = 14
 DEFAULT_QUEUE_FLOOR_MS = 50.0
 DEFAULT_QUEUE_FRAMES = 10
 
@@ -63,6 +62,26 @@ class GilbertElliott:
     def __post_init__(self) -> None:
         for each in fields(self):
             _number(f"burst_loss.{each.name}", getattr(self, each.name), 0.0, 100.0)
+
+    @classmethod
+    def of_means(cls, loss_pct: float, burst_frames: float) -> GilbertElliott:
+        """Return Gilbert's chain, which loses all in the bad state, from its two means.
+
+        Stays in the bad state are geometric, so it is left with 1 / burst; that the bad state's
+        share is the loss gives the chance to enter it.
+
+        Args:
+            loss_pct: share of all frames that is lost, under 100.
+            burst_frames: mean number of frames lost in a row, from 1 and the loss's odds.
+
+        Raises:
+            UserError: for means that no chain has.
+        """
+        if not loss_pct < 100:
+            raise UserError(f"loss of {loss_pct:g} % comes in no bursts: leave their length out")
+        p_leave_pct = 100 / burst_frames
+        p_enter_pct = p_leave_pct * loss_pct / (100 - loss_pct)
+        return cls(100.0 if math.isclose(p_enter_pct, 100.0) else p_enter_pct, p_leave_pct)
 
     @property
     def mean_loss_pct(self) -> float:
@@ -149,11 +168,18 @@ class LinkSpec:
         cls, direction: DirectionSpec, mtu_bytes: int = 9000, seed: int = 0
     ) -> LinkSpec:
         """Return the spec of a direction of a topology; raises UserError."""
+        loss_pct, burst_loss = direction.loss_pct, None
+        if direction.loss_burst_packets is not None and loss_pct > 0:
+            burst_loss = GilbertElliott.of_means(loss_pct, direction.loss_burst_packets)
+            loss_pct = 0.0
         return cls(
             rate_mbps=direction.rate_mbps,
             one_way_delay_ms=direction.one_way_delay_ms,
             jitter_ms=direction.jitter_ms,
-            loss_pct=direction.loss_pct,
+            loss_pct=loss_pct,
+            burst_loss=burst_loss,
+            duplicate_pct=direction.duplicate_pct,
+            corrupt_pct=direction.corrupt_pct,
             queue_ms=direction.queue_ms,
             mtu_bytes=mtu_bytes,
             seed=seed,
@@ -176,7 +202,7 @@ class LinkSpec:
         """Wire time of one full frame in ms; 0 for an unshaped direction."""
         if self.rate_mbps is None:
             return 0.0
-        return (self.mtu_bytes + ETHERNET_HEADER_BYTES) * 8 / (self.rate_mbps * 1000)
+        return frame_ms(self.mtu_bytes, self.rate_mbps)
 
     @property
     def effective_queue_ms(self) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from testbed.calibration import Calibration, CalibrationError, DirectionResult, Tolerance
 from testbed.calibration.figures import (
@@ -18,9 +18,11 @@ from testbed.calibration.figures import (
     one_way_ms,
     quantile,
 )
+from testbed.calibration.loss import allowed_losses, losses_in_bursts
+from testbed.calibration.measure import genuine
 from testbed.calibration.probe import Arrival, Sent
 from testbed.calibration.render import calibration_table, verdict
-from testbed.calibration.result import allowed_losses, judge
+from testbed.calibration.result import judge
 from topologies.model import Direction, DirectionSpec
 
 ASKED = DirectionSpec(100.0, 10.0)
@@ -129,13 +131,17 @@ def test_drops_that_nobody_asked_for_are_told() -> None:
     assert faults(drops=4) == "4 frames dropped that nobody asked to drop"
 
 
+def losing(loss_pct: float, **more: float) -> DirectionSpec:
+    return DirectionSpec(100.0, 10.0, loss_pct=loss_pct, **more)
+
+
 def test_loss_that_is_asked_for_may_vary_as_chance_does() -> None:
     # 1 % of 20,000: mean 200, standard deviation 14.07; 99 % lies within 2.576 of them
-    least, most = allowed_losses(20_000, 1.0, 0.01)
+    least, most = allowed_losses(20_000, losing(1.0), 0.01)
     assert least == pytest.approx(200 - 2.576 * 14.07, abs=1.5)
     assert most == pytest.approx(200 + 2.576 * 14.07, abs=1.5)
-    assert allowed_losses(100, 0.0, 0.01) == (0, 0)
-    assert allowed_losses(100, 100.0, 0.01) == (100, 100)
+    assert allowed_losses(100, losing(0.0), 0.01) == (0, 0)
+    assert allowed_losses(100, losing(100.0), 0.01) == (100, 100)
 
 
 @given(st.integers(100, 5000), st.floats(0.5, 50.0), st.data())
@@ -143,7 +149,7 @@ def test_losses_that_are_allowed_are_those_of_the_binomial_test(
     frames: int, loss_pct: float, data: st.DataObject
 ) -> None:
     lost = data.draw(st.integers(0, frames))
-    least, most = allowed_losses(frames, loss_pct, 0.01)
+    least, most = allowed_losses(frames, losing(loss_pct), 0.01)
     tail = min(
         binomtest(lost, frames, loss_pct / 100, "less").pvalue,
         binomtest(lost, frames, loss_pct / 100, "greater").pvalue,
@@ -152,6 +158,41 @@ def test_losses_that_are_allowed_are_those_of_the_binomial_test(
         assert least <= lost <= most
     if tail < 0.0049:
         assert not least < lost < most
+
+
+def test_losses_in_bursts_of_two_frames_are_those_of_every_possible_outcome() -> None:
+    # Of two frames with loss L and chance r to leave: both lost L (1 - r), one lost 2 L r.
+    loss, leave = 0.2, 0.25
+    none, one, both = losses_in_bursts(2, 20.0, 4.0)
+    assert both == pytest.approx(loss * (1 - leave))
+    assert one == pytest.approx(2 * loss * leave)
+    assert none == pytest.approx(1 - both - one)
+
+
+def test_losses_in_bursts_of_their_own_length_vary_as_the_binomial_does() -> None:
+    # A chain that forgets each frame: leaving and entering add up to 1, bursts of 1 / (1 - loss).
+    chances = losses_in_bursts(50, 20.0, 1.25)
+    expected = [binom.pmf(lost, 50, 0.2) for lost in range(51)]
+    assert chances == pytest.approx(expected, abs=1e-12)
+
+
+def test_longer_bursts_keep_the_mean_and_widen_what_is_allowed() -> None:
+    chances = losses_in_bursts(2000, 1.0, 10.0)
+    assert chances @ range(2001) == pytest.approx(20.0)
+    least, most = allowed_losses(2000, losing(1.0), 0.001)
+    in_bursts = allowed_losses(2000, losing(1.0, loss_burst_packets=10.0), 0.001)
+    assert in_bursts[0] < least < most < in_bursts[1]
+
+
+def test_corruption_may_lose_frames_and_need_not() -> None:
+    assert allowed_losses(100, losing(0.0, corrupt_pct=100.0), 0.01) == (0, 100)
+
+
+def test_a_frame_that_came_twice_or_with_forged_marks_counts_once_or_not() -> None:
+    sent = [Sent(0, 1, ns=10), Sent(0, 2, ns=20)]
+    first, again = Arrival(0, 1, 10, 100), Arrival(0, 1, 10, 105)
+    forged = Arrival(0, 2, 20 + 2**40, 110)
+    assert genuine(sent, [first, again, forged]) == [first]
 
 
 def calibration(*results: DirectionResult) -> Calibration:

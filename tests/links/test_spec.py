@@ -93,6 +93,42 @@ def test_a_direction_of_a_topology_is_taken_over() -> None:
     )
 
 
+def test_loss_in_bursts_becomes_gilberts_chain() -> None:
+    # Bursts of 4 packets are left with 25 %; 20 % lost is 1 lost to 4: 25 % / 4 enter one.
+    direction = DirectionSpec(100.0, 5.0, loss_pct=20.0, loss_burst_packets=4.0)
+    spec = LinkSpec.from_direction(direction)
+    assert spec.loss_pct == 0
+    assert spec.burst_loss == GilbertElliott(p_enter_pct=6.25, p_leave_pct=25.0)
+    assert spec.burst_loss.mean_loss_pct == 20.0
+
+
+@pytest.mark.parametrize(("loss_pct", "burst_frames"), [(50, 1), (90, 9), (99.9, 999)])
+def test_bursts_may_follow_with_one_frame_between(loss_pct: float, burst_frames: float) -> None:
+    assert GilbertElliott.of_means(loss_pct, burst_frames).p_enter_pct == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("loss_pct", "burst_frames", "says"),
+    [(100, 5, "loss of 100 % comes in no bursts"), (90, 8, "p_enter_pct 112.5 is out of range")],
+)
+def test_means_that_no_chain_has_are_refused(
+    loss_pct: float, burst_frames: float, says: str
+) -> None:
+    with pytest.raises(UserError, match=says):
+        GilbertElliott.of_means(loss_pct, burst_frames)
+
+
+def test_bursts_of_no_loss_are_no_loss() -> None:
+    spec = LinkSpec.from_direction(DirectionSpec(100.0, 5.0, loss_burst_packets=4.0))
+    assert (spec.loss_pct, spec.burst_loss) == (0.0, None)
+
+
+def test_duplication_and_corruption_of_a_topology_are_taken_over() -> None:
+    direction = DirectionSpec(100.0, 5.0, duplicate_pct=1.5, corrupt_pct=0.5)
+    spec = LinkSpec.from_direction(direction)
+    assert (spec.duplicate_pct, spec.corrupt_pct) == (1.5, 0.5)
+
+
 def test_a_change_keeps_what_it_does_not_name() -> None:
     spec = LinkSpec(rate_mbps=100, one_way_delay_ms=20, loss_pct=1)
     assert spec.changed(one_way_delay_ms=0) == LinkSpec(rate_mbps=100, loss_pct=1)

@@ -47,6 +47,62 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert len(err.splitlines()) == 1
 
 
+FILE = """\
+name: two
+source: a test
+licence: CC0-1.0
+defaults: {access: {rate_mbps: 1000}}
+sites:
+  - {code: AAA, city: Aarau, latitude: 47.39, longitude: 8.04}
+  - {code: BBB, city: Berne, latitude: 46.95, longitude: 7.45}
+links:
+  - {a: AAA, b: BBB, LINK}
+"""
+
+
+@pytest.mark.parametrize(
+    ("link", "field"),
+    [
+        ("rate_mbps: 10Gbps, one_way_delay_ms: 5", "rate_mbps"),
+        ("rate_mbps: fast, one_way_delay_ms: 5", "rate_mbps"),
+        ("rate_mbps: 0.01, one_way_delay_ms: 5", "rate_mbps"),
+        ("rate_mbps: .nan, one_way_delay_ms: 5", "rate_mbps"),
+        ("rate_mbps: 100, one_way_delay_ms: 5ms", "one_way_delay_ms"),
+        ("rate_mbps: 100, one_way_delay_ms: -1", "one_way_delay_ms"),
+        ("rate_mbps: 100, one_way_delay_ms: 5, loss_pct: 101", "loss_pct"),
+        ("rate_mbps: 100, one_way_delay_ms: 5, loss_pct: 1%", "loss_pct"),
+        ("rate_mbps: 100, one_way_delay_ms: 5, jitter_ms: 6", "jitter_ms"),
+        ("rate_mbps: 100, one_way_delay_ms: 5, queue_ms: 0.5", "queue_ms"),
+        ("rate_mbps: 100, one_way_delay_ms: 5, loss_burst_packets: 4", "loss_pct"),
+        ("rate_mbps: 100, one_way_delay_ms: 5, duplicate_pct: 1%", "duplicate_pct"),
+        ("rate_mbps: 100, one_way_delay_ms: 5, corrupt_pct: 200", "corrupt_pct"),
+    ],
+)
+def test_a_link_that_cannot_be_is_one_line_with_its_field_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, link: str, field: str
+) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(FILE.replace("LINK", link))
+    code, out, err = run(capsys, "topology", "check", str(file))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"atoll: {file}:9: links[0].{field}: ")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_queue_that_is_too_short_once_rates_are_scaled_is_refused_before_the_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # A packet takes 0.07 ms at 1 Gbit/s, and 7.2 ms at the 10 Mbit/s of this scale.
+    file = tmp_path / "two.yaml"
+    link = "rate_mbps: 1000, one_way_delay_ms: 5, queue_ms: 1"
+    file.write_text(FILE.replace("LINK", link))
+    assert run(capsys, "topology", "check", str(file))[0] == 0
+    code, _, err = run(capsys, "emulate", str(file), "--rate-scale", "0.01")
+    assert code == 2
+    assert "AAA>BBB, rates scaled: queue_ms 1 is shorter than one frame" in err
+    assert len(err.splitlines()) == 1
+
+
 def test_a_good_file_is_said_to_be_good(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "topology", "check", "nine_city")
     assert code == 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from topologies.model import DirectionSpec, Link, Site, Topology
+from topologies.model import DirectionSpec, Link, Site, Topology, frame_ms
+
+MOST_MTU_BYTES = 9216
 
 codes = st.from_regex(r"[A-Z][A-Z0-9]{1,7}", fullmatch=True)
 names = st.from_regex(r"[A-Za-z][A-Za-z0-9_.-]{0,20}", fullmatch=True)
@@ -19,14 +21,28 @@ def numbers(low: float, high: float) -> st.SearchStrategy[float]:
 
 @st.composite
 def specs(draw: st.DrawFn) -> DirectionSpec:
-    delay = draw(numbers(0, 10_000))
+    delay, rate = draw(numbers(0, 10_000)), draw(numbers(0.064, 1e6))
+    shortest_queue = max(0.001, frame_ms(MOST_MTU_BYTES, rate))
+    loss, burst = draw(st.just((0.0, None)) | losses())
     return DirectionSpec(
-        rate_mbps=draw(numbers(0.064, 1e6)),
+        rate_mbps=rate,
         one_way_delay_ms=delay,
         jitter_ms=draw(st.just(0.0) | numbers(0, delay)),
-        loss_pct=draw(st.just(0.0) | numbers(0, 100)),
-        queue_ms=draw(st.none() | numbers(0.001, 10_000)),
+        loss_pct=loss,
+        queue_ms=draw(st.none() | numbers(shortest_queue, 10_000)),
+        loss_burst_packets=burst,
+        duplicate_pct=draw(st.just(0.0) | numbers(0, 100)),
+        corrupt_pct=draw(st.just(0.0) | numbers(0, 100)),
     )
+
+
+@st.composite
+def losses(draw: st.DrawFn) -> tuple[float, float | None]:
+    """A loss, one by one or in bursts of a length that it can come in."""
+    if draw(st.booleans()):
+        return draw(numbers(0, 100)), None
+    loss = draw(numbers(0.001, 99))
+    return loss, draw(numbers(max(1.0, loss / (100 - loss) * (1 + 1e-9)), 10_000))
 
 
 def whole_delays(most_ms: int) -> st.SearchStrategy[DirectionSpec]:
@@ -54,5 +70,5 @@ def topologies(
         access={code: draw(spec) for code in sites},
         source=draw(texts),
         licence=draw(texts),
-        mtu_bytes=draw(st.integers(576, 9216)),
+        mtu_bytes=draw(st.integers(576, MOST_MTU_BYTES)),
     )

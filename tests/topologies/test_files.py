@@ -66,6 +66,15 @@ def test_a_direction_overrides_its_link_and_the_link_the_defaults() -> None:
     assert backward == DirectionSpec(10, 9, jitter_ms=1, loss_pct=0.1, queue_ms=20)
 
 
+def test_loss_in_bursts_duplication_and_corruption_are_read_for_each_direction() -> None:
+    forward, backward = ways(
+        "{a: AAA, b: BBB, one_way_delay_ms: 5, loss_pct: 1, loss_burst_packets: 8,"
+        " duplicate_pct: 0.5, backward: {corrupt_pct: 0.25, loss_pct: 0}}"
+    )
+    assert forward == DirectionSpec(100, 5, loss_pct=1, loss_burst_packets=8, duplicate_pct=0.5)
+    assert (backward.loss_pct, backward.corrupt_pct) == (0, 0.25)
+
+
 def test_forward_is_from_a_to_b_whichever_code_is_smaller() -> None:
     forward, backward = ways("{a: BBB, b: AAA, one_way_delay_ms: 5, forward: {rate_mbps: 10}}")
     assert (forward.rate_mbps, backward.rate_mbps) == (100, 10)
@@ -164,12 +173,34 @@ def test_unknown_key_at_the_top_is_listed_against_the_known_ones() -> None:
             "6 ms is more than the delay of 5 ms; packets cannot arrive before they are sent",
         ),
         ("queue_ms", "0", "0 is too small; give milliseconds of queue, from 0.001 to 10000"),
+        (  # 9,014 bytes at 100 Mbit/s
+            "queue_ms",
+            "0.7",
+            "0.7 ms is shorter than one packet of 9000 bytes; "
+            "give at least 0.72112, or leave it out",
+        ),
+        (
+            "corrupt_pct",
+            "1 %",
+            "'1 %' is text, not a number; write 1 (percent of packets with one bit wrong, "
+            "from 0 to 100)",
+        ),
+        (
+            "duplicate_pct",
+            "-1",
+            "-1 is too small; give percent of packets that arrive twice, from 0 to 100",
+        ),
+        (
+            "loss_burst_packets",
+            "0.5",
+            "0.5 is too small; give packets lost in a row on average, from 1 to 10000",
+        ),
         ("distance_km", "100", "one_way_delay_ms is given too; keep one of them"),
         (
             "forward",
             "5",
             "5 is not allowed; give keys among rate_mbps, one_way_delay_ms, distance_km, "
-            "jitter_ms, loss_pct, queue_ms",
+            "jitter_ms, loss_pct, queue_ms, loss_burst_packets, duplicate_pct, corrupt_pct",
         ),
     ],
 )
@@ -250,6 +281,24 @@ def test_a_wrong_value_is_told_with_the_right_one(field: str, value: str, messag
             "licence: CC0-1.0",
             "licence: CC0-1.0\nmtu_bytes: 100",
             "4: mtu_bytes: 100 is too small; give bytes of an IP packet, from 576 to 9216",
+        ),
+        (
+            LINK,
+            "{a: AAA, b: BBB, one_way_delay_ms: 5, loss_pct: 80, loss_burst_packets: 3.5}",
+            "11: links[0].loss_burst_packets: 3.5 is too short for a loss of 80 %; "
+            "give at least 4, or leave it out",
+        ),
+        (
+            LINK,
+            "{a: AAA, b: BBB, one_way_delay_ms: 5, loss_pct: 100, loss_burst_packets: 3}",
+            "11: links[0].loss_burst_packets: 3 is too short for a loss of 100 %; "
+            "leave it out: everything is lost",
+        ),
+        (
+            LINK,
+            "{a: AAA, b: BBB, one_way_delay_ms: 5, loss_burst_packets: 3}",
+            "11: links[0].loss_pct: missing beside loss_burst_packets; "
+            "give percent of packets, from 0 to 100, such as 0.1",
         ),
         (f"  - {LINK}\n", "  []", "10: links: 0 is too few; give a list of 1 or more links"),
         (GOOD, "- 1\n", "1: file: holds a list; its top is 'name: ...', 'sites: ...' and so on"),

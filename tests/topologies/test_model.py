@@ -95,6 +95,12 @@ def test_a_scale_that_is_not_positive_is_refused(rate_scale: float) -> None:
         {"loss_pct": 101},
         {"loss_pct": -1},
         {"queue_ms": 0},
+        {"duplicate_pct": 101},
+        {"corrupt_pct": -1},
+        {"loss_burst_packets": 0.5},
+        {"loss_burst_packets": float("inf")},
+        {"loss_pct": 90, "loss_burst_packets": 8.9},
+        {"loss_pct": 100, "loss_burst_packets": 1000},
     ],
 )
 def test_a_direction_that_no_link_can_have_is_refused(field_and_value: dict[str, float]) -> None:
