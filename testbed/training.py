@@ -172,7 +172,8 @@ def train(
         _evidence(job, reports.snapshot(), sampler),
         reach=reach,
         cross_check=compare_witnesses(wan, job.ends),
-        further_reasons=[*captured.reasons, *monitor.reasons()],
+        further_reasons=captured.reasons,
+        machine_reasons=monitor.reasons(),
     )
     return _conclude(job, summarize(evidence), captured, record, stages)
 

@@ -13,6 +13,7 @@ from testbed.record.writer import (
     CALIBRATION,
     COMPLETE,
     EVENTS,
+    FAILED,
     LATEST,
     LINKS,
     MANIFEST,
@@ -128,7 +129,7 @@ def _entry(path: Path) -> RunEntry:
         state=state,
         topology=str(manifest.get("topology", "")),
         started=str(manifest.get("started", "")),
-        valid=summary.get("valid"),
+        valid=False if state == FAILED else summary.get("valid"),
     )
 
 

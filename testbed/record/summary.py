@@ -57,6 +57,7 @@ class Evidence:
         cross_check: what the witnesses of bytes said, if they were asked.
         target_loss: the held-out loss whose time is wanted.
         further_reasons: why the run is invalid beside what is found here.
+        machine_reasons: why the machine, not the network, may have made its figures.
     """
 
     sites: Sequence[str]
@@ -69,6 +70,7 @@ class Evidence:
     cross_check: Sequence[CrossCheckRow] = ()
     target_loss: float | None = None
     further_reasons: Sequence[str] = ()
+    machine_reasons: Sequence[str] = ()
 
 
 def summarize(evidence: Evidence) -> Summary:
@@ -80,6 +82,7 @@ def summarize(evidence: Evidence) -> Summary:
         "format": FORMAT,
         "valid": not reasons,
         "reasons": reasons,
+        "machine_reasons": list(evidence.machine_reasons),
         "islands": len(evidence.sites),
         "message_bytes": evidence.message_bytes,
         "rounds": rounds,
@@ -278,6 +281,7 @@ def invalid_reasons(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, An
         *found,
         *_odd_links(link_bytes),
         *evidence.further_reasons,
+        *evidence.machine_reasons,
     ]
 
 

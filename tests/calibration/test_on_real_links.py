@@ -19,7 +19,7 @@ from testbed.host_settings import wanted_settings
 from testbed.isolation import isolated
 from testbed.supervisor import host_settings
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timing]
+pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 INSIDE = Path(__file__).with_name("in_a_wan.py")

@@ -242,7 +242,13 @@ def test_pairs_that_were_not_reached_make_a_run_invalid(evidence: Evidence) -> N
 
 
 def test_further_reasons_make_a_run_invalid(evidence: Evidence) -> None:
-    assert _reasons(replace(evidence, further_reasons=("cores were busy",))) == ["cores were busy"]
+    assert _reasons(replace(evidence, further_reasons=("torn capture",))) == ["torn capture"]
+
+
+def test_reasons_of_the_machine_are_named_apart_too(evidence: Evidence) -> None:
+    summary = summarize(replace(evidence, machine_reasons=("cores were busy",)))
+    assert summary["reasons"] == summary["machine_reasons"] == ["cores were busy"]
+    assert summary["valid"] is False
 
 
 def test_what_tcp_sent_again_for_dropped_frames_is_no_reason() -> None:
