@@ -72,4 +72,4 @@ def test_times_are_in_order_and_no_longer_than_those_of_ping(
     assert len(answered) == 40 and min(answered) > 0
     text = here.run("ping -q -c 20 -i 0.002 127.0.0.1")
     ping_min_ms = float(re.search(r"= ([\d.]+)/", text)[1])  # type: ignore[index]
-    assert min(answered) < 10 * ping_min_ms
+    assert min(answered) < 10 * max(ping_min_ms, 0.01)  # ping prints microseconds

@@ -127,7 +127,7 @@ def test_a_killed_run_is_readable_and_known_as_killed(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None and writer.stdout.readline() == b"ready\n"
         assert load_run(path).state == "running"
-        while not (path / "rounds.jsonl").exists():
+        while "ticks" not in load_run(path).manifest:
             assert writer.poll() is None
         writer.kill()
     run = load_run(path)
