@@ -1,6 +1,6 @@
 """How close links come to what was asked of them, on this machine, against stated goals.
 
-    .venv/bin/python bench/links.py [--repeat 3] [--json FILE] [--plot DIRECTORY]
+    .venv/bin/python bench/links.py [--repeat 3] [--only NAME] [--json FILE] [--plot DIRECTORY]
 
 Every figure is the median of interleaved repetitions. Delay errors under load are taken at the
 link's two ends: a capture in front of it and one behind it, and between them the arithmetic of a
@@ -9,7 +9,6 @@ perfect link over the very frames that went in. Rates come from the receivers' o
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import socket
@@ -22,11 +21,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from subprocess import PIPE
+
+from _report import Experiment, Figure, Goal, arguments, conclude, measure, row_of
 
 from testbed.links.backend import Wire
 from testbed.links.linkd_backend import LinkdBackend
@@ -42,21 +42,6 @@ LOAD_FRAME_BYTES = LOAD_PAYLOAD_BYTES + 42
 SEGMENT_PAYLOAD_BYTES, SEGMENT_FRAME_BYTES = 1448, 1514  # TCP with time stamps at MTU 1500
 LOAD_S = 4.0
 SOCKET_BYTES = "4096 1048576 268435456"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure beside its goal."""
-
-    what: str
-    value: float
-    unit: str
-    goal: str
-    met: bool
-
-
-Samples = dict[str, list[float]]
-Experiment = Callable[[], dict[str, float]]
 
 
 @contextmanager
@@ -453,32 +438,26 @@ def idle_links(links: float) -> dict[str, float]:
     return {f"CPU of linkd, {count} links idle": 100 * used, f"joining {count} links": joined_s}
 
 
-def goal_of(name: str) -> tuple[str, float, str]:
-    """Unit, bound (the least for Gbit/s, else the largest absolute value), goal in words."""
-    loaded = "70 %" in name
+def figure_of(name: str) -> Figure:
+    """Its unit, its group and its goal."""
     if name.startswith("delay error"):
-        most = (3.0 if loaded else 1.0) if name.endswith("p99") else (0.5 if loaded else 0.2)
-        return "ms", most, f"<= {most:g}"
+        loaded, p99 = "70 %" in name, name.endswith("p99")
+        return Figure(
+            "ms", "delay", Goal((3 if loaded else 1) if p99 else (0.5 if loaded else 0.2))
+        )
     if name.startswith("TCP with"):
-        return "Gbit/s", 7.0, ">= 7"
+        return Figure("Gbit/s", "throughput", Goal(7, at_least=True))
     if "part of" in name:
-        return "of 1", 1.0, "<= 1"
+        return Figure("of 1", "loss", Goal(1))
     if name.startswith("burst"):
-        return "%", 10.0, "<= 10"
-    if name == "CPU of linkd, 200 links idle":
-        return "%", 5.0, "<= 5"
+        return Figure("%", "bursts", Goal(10))
+    if name.startswith("joining"):
+        return Figure("s", "joining")
+    if name.startswith("CPU"):
+        return Figure("%", "processor", Goal(5) if name == "CPU of linkd, 200 links idle" else None)
     if name.startswith("worst rate"):
-        return "%", 2.0, "<= 2"
-    if name.startswith("rate error") and "Mininet" not in name:
-        return "%", 1.0, "<= 1"
-    return ("s" if name.startswith("joining") else "%"), math.inf, ""
-
-
-def row_of(name: str, values: Sequence[float]) -> Row:
-    unit, bound, goal = goal_of(name)
-    value = statistics.median(values)
-    met = value >= bound if unit == "Gbit/s" else abs(value) <= bound
-    return Row(name, round(value, 4), unit, goal, met)
+        return Figure("%", "rate", Goal(2))
+    return Figure("%", "rate", None if "Mininet" in name else Goal(1))
 
 
 def experiments(only: str) -> list[Experiment]:
@@ -499,58 +478,11 @@ def experiments(only: str) -> list[Experiment]:
     return chosen
 
 
-def measure(chosen: Sequence[Experiment], repeat: int) -> Samples:
-    samples: Samples = {}
-    for _ in range(repeat):
-        for experiment in chosen:
-            for name, value in experiment().items():
-                samples.setdefault(name, []).append(value)
-                print(f"  {name}: {value:.3f}", file=sys.stderr, flush=True)
-    return samples
-
-
-def show(rows: Sequence[Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("what", "measured", "unit", "goal", "met")
-    for row in rows:
-        met = ("yes" if row.met else "NO") if row.goal else ""
-        table.add_row(row.what, f"{row.value:.3f}", row.unit, row.goal, met)
-    Console(width=110).print(table)
-
-
-def plot(rows: Sequence[Row], directory: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    directory.mkdir(parents=True, exist_ok=True)
-    for start, file in (("delay error", "links-delay.png"), ("rate error", "links-rate.png")):
-        chosen = [row for row in rows if row.what.startswith(start)]
-        figure, axes = pyplot.subplots(figsize=(9, 0.4 * len(chosen) + 1), layout="constrained")
-        axes.barh([row.what for row in chosen], [row.value for row in chosen])
-        axes.set_xlabel(f"{start} in {chosen[0].unit if chosen else ''}")
-        axes.invert_yaxis()
-        figure.savefig(directory / file, dpi=120)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--only", default="", help="run experiments whose name contains this")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path)
-    options = parser.parse_args()
+    options = arguments(__doc__.splitlines()[0] if __doc__ else "", repeat=3).parse_args()
     samples = measure(experiments(options.only), options.repeat)
-    rows = [row_of(name, values) for name, values in samples.items()]
-    show(rows)
-    if options.json:
-        options.json.write_text(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1))
-    if options.plot:
-        plot(rows, options.plot)
-    return 0 if all(row.met for row in rows) else 1
+    rows = [row_of(name, values, figure_of(name)) for name, values in samples.items()]
+    return conclude(rows, "links", options)
 
 
 if __name__ == "__main__":
