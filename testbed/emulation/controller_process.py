@@ -12,6 +12,7 @@ from pathlib import Path
 
 from controller.client import NorthboundClient
 from controller.fabric import CONTROLLER_IP, NORTHBOUND_PORT, OPENFLOW_PORT
+from testbed.exit_status import how_it_ended
 from topologies.errors import RunError
 
 LISTEN = f"{CONTROLLER_IP}:{OPENFLOW_PORT}"
@@ -51,8 +52,7 @@ class ControllerProcess:
         code = self._process.poll()
         if code is None:
             return None
-        lines = self._log.with_suffix(".out").read_text(errors="replace").splitlines()
-        return f"the controller ended with code {code}: {' '.join(lines[-1:])}"
+        return f"the controller {how_it_ended(code, self._log.with_suffix('.out'))}"
 
     def wait_listening(self, timeout_s: float) -> None:
         """Wait until the controller accepts switches; raises `RunError` if it does not."""

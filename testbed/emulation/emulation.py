@@ -27,6 +27,7 @@ from testbed.links.netem_backend import NetemBackend
 from testbed.links.spec import LinkSpec
 from testbed.measure.reach import asked_round_trips
 from testbed.ownership import RuntimeDirectory
+from topologies.errors import AtollError, RunError
 from topologies.files import dump
 from topologies.model import Topology
 from topologies.routing import Routes, least_delay_routes
@@ -95,7 +96,7 @@ def emulation(
 
     Raises:
         MachineError: something is missing on this machine.
-        RunError: a part did not come up; the text names it.
+        RunError: a part did not come up, or died under the body; the text names it.
     """
     started = time.monotonic()
     routes, fabric = least_delay_routes(topology), Fabric.of(topology)
@@ -116,9 +117,23 @@ def emulation(
         if options.controller_file is None:
             controller.client.wait_ready(CONTROLLER_TIMEOUT_S)
         bring_up_s = time.monotonic() - started
-        yield Emulation(
+        wan = Emulation(
             topology, routes, fabric, network, links, controller, bring_up_s, options.realtime
         )
+        with _dead_parts_named(wan):
+            yield wan
+
+
+@contextmanager
+def _dead_parts_named(wan: Emulation) -> Iterator[None]:
+    """Let a failure in the body name the part that died: whoever misses it can only guess."""
+    try:
+        yield
+    except (AtollError, OSError) as error:
+        reason = wan.failure()
+        if reason is None or str(error) == reason:
+            raise
+        raise RunError(reason) from error
 
 
 def start_controller(

@@ -10,6 +10,7 @@ datapaths are built alike and differ in one word.
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Iterable, Sequence
@@ -21,11 +22,13 @@ from typing import Any
 from mininet.node import Switch
 
 from testbed.emulation.plan import port_interface
+from testbed.exit_status import how_it_ended
 from topologies.errors import MachineError, RunError
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 DATAPATH_TYPES = {"kernel": "system", "userspace": "netdev"}
 BRIDGE = "br0"
+OUTPUT_NAME = "output.log"
 START_TIMEOUT_S = 30.0
 REALTIME = ("chrt", "--rr", "10")
 
@@ -111,7 +114,7 @@ class OpenVSwitch(Switch):  # type: ignore[misc]  # Mininet has no type informat
             "OVS_DBDIR": str(self.directory),
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         }
-        with (self.directory / "output.log").open("ab") as output:
+        with (self.directory / OUTPUT_NAME).open("ab") as output:
             daemon = self.popen(
                 list(argv), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
             )
@@ -148,8 +151,9 @@ class OpenVSwitch(Switch):  # type: ignore[misc]  # Mininet has no type informat
     def exited(self) -> str | None:
         """Return what is known of a daemon that has ended by itself, or None."""
         for daemon, kind in zip(self.daemons, ("database", "switch daemon"), strict=False):
-            if daemon.poll() is not None:
-                return f"{kind} of switch {self.name} ended with code {daemon.returncode}"
+            if (code := daemon.poll()) is not None:
+                ended = how_it_ended(code, self.directory / OUTPUT_NAME)
+                return f"{kind} of switch {self.name} {ended}"
         return None
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 (Mininet's name)
@@ -172,7 +176,13 @@ def _create_database(path: Path) -> None:
 
 def _wait_for_socket(path: Path, daemon: subprocess.Popen[bytes], name: str) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not path.exists():
+    while not _accepts(path):
         if daemon.poll() is not None or time.monotonic() > deadline:
             raise RunError(f"database of switch {name} did not start; see {path.parent}")
         time.sleep(0.005)
+
+
+def _accepts(path: Path) -> bool:
+    """Whether a server listens: its socket is in the file system a moment earlier than that."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0

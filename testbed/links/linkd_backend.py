@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from testbed.exit_status import how_it_ended
 from testbed.links.backend import DirectionCounters, Wire
 from testbed.links.linkd.build import ensure_built
 from testbed.links.linkd.client import Client, RequestRefusedError, listen
@@ -123,7 +123,7 @@ class LinkdBackend:
         code = self._process.poll()
         if code is None or self._closed:
             return None
-        return f"linkd {_how_it_ended(code)}; its log is {self._folder / LOG_NAME}"
+        return f"linkd {how_it_ended(code, self._folder / LOG_NAME)}"
 
     def close(self) -> None:
         """End the daemon and remove its socket; a second call does nothing."""
@@ -147,14 +147,6 @@ def _greeted(process: subprocess.Popen[bytes], path: Path) -> Client:
     except RunError as error:
         client.close()
         process.kill()
-        raise MachineError(
-            f"linkd does not start: it {_how_it_ended(process.wait())}; "
-            f"its log is {path.parent / LOG_NAME}"
-        ) from error
+        ended = how_it_ended(process.wait(), path.parent / LOG_NAME)
+        raise MachineError(f"linkd does not start: it {ended}") from error
     return client
-
-
-def _how_it_ended(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    return f"was ended by {signal.Signals(-code).name}"
