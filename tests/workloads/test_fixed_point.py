@@ -82,7 +82,7 @@ def test_the_mean_is_within_the_stated_bound(
     codes = np.minimum(needed.astype(int) + too_large, 254).astype(np.uint8)
     mean = mean_by_integers(rows, codes, form)
     largest = max(abs(Fraction(float(x))) for x in rows.ravel())
-    loss = {"float32": 2, "float64": 8}[form.name]
+    loss = {"float32": 2, "float64": 7}[form.name]
     # the largest number is at least 2^(t - 1), or t is the smallest exponent there is
     least_power = Fraction(2) ** (form.exponents_per_code - form.bias)
     bound = max(2 * largest, least_power) * Fraction(2) ** (loss - form.magnitude_bits(members))

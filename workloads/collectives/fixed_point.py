@@ -12,8 +12,9 @@ block of zeros only and 255 where a number is infinite or none. The code of a bl
 maximum of the members' codes, which is again free of order, and which a network can take.
 
 **Overflow is impossible.** With N members and integers of B bits the magnitude has
-p = floor(log2((2^(B-1) - 1) / N)) bits: a number becomes q = rint(x * 2^(p - e)), |x| < 2^e, so that
-|q| <= 2^p and the sum of N of them is at most N * 2^p <= 2^(B-1) - 1. For nine members p is 27.
+p = floor(log2((2^(B-1) - 1) / N)) bits: a number becomes q = rint(x * 2^(p - e)), |x| < 2^e, so
+that |q| <= 2^p and the sum of N of them is at most N * 2^p <= 2^(B-1) - 1. For nine members and 32
+bits p is 27.
 
 **The error.** Rounding to q changes a number by at most half a step, 2^(e - p - 1); the mean of N
 changes by no more than the mean of the N changes, so by no more than half a step either. The one
@@ -28,8 +29,9 @@ block's true exponent t by at most 3: the error is at most 2^(t + 2 - p), which 
 most 2^-24: half a unit in the last place, what `float32` itself rounds by. A sum depends on
 the numbers and on the sums before it, and on nothing else.
 
-`float64` is summed in 64 bits (p = 59 for nine members). Its exponents have 11 bits and a code has
-8, so that a code stands for 9 exponents, and the error is at most 2^(t + 8 - p), 2^(t - 52) for nine.
+`float64` is summed in 64 bits (p = 59 for nine members). Its exponents have 11 bits and a code
+has 8, so that a code stands for 9 exponents: e exceeds t by at most 8, and the error is at most
+2^(t + 7 - p), which for nine members is 2^(t - 52).
 """
 
 from __future__ import annotations
@@ -151,7 +153,9 @@ def restore(sums: Integers, codes: Codes, members: int, form: Format, divisor: i
 def fitting(predicted: Codes, needed: Codes, form: Format) -> npt.NDArray[np.bool_]:
     """Return for which blocks a predicted code serves as well as the needed one."""
     excess = predicted.astype(np.int16) - needed
-    return (needed == ZEROS) | ((excess >= 0) & (excess <= form.slack_codes))
+    within: npt.NDArray[np.bool_] = (excess >= 0) & (excess <= form.slack_codes)
+    within[needed == ZEROS] = True
+    return within
 
 
 def settled(predicted: Codes | None, needed: Codes, form: Format) -> Codes:

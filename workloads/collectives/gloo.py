@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -19,6 +18,7 @@ from torch import Tensor
 from workloads.collectives.bounded import bounded
 from workloads.collectives.endpoint import Endpoint
 from workloads.collectives.interfaces import INTERFACE_VARIABLE, Interface
+from workloads.collectives.limits import Limits
 from workloads.collectives.rendezvous import (
     SLACK_S,
     Announcement,
@@ -29,14 +29,6 @@ from workloads.collectives.rendezvous import (
 from workloads.collectives.roster import Roster
 from workloads.collectives.watch import Watch
 from workloads.errors import CollectiveError, RendezvousError
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How long a worker waits: for the others to come, and for a peer within a collective."""
-
-    rendezvous_s: float = 60.0
-    collective_s: float = 60.0
 
 
 class RingCollective:

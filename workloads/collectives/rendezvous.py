@@ -60,6 +60,32 @@ def meet(endpoint: Endpoint, roster: Roster, announcement: Announcement, limit_s
     """
     deadline = time.monotonic() + limit_s
     board = _connect(endpoint, roster, limit_s)
+    return meet_at(board, endpoint, roster, announcement, limit_s, deadline)
+
+
+def meet_at(
+    board: Board,
+    endpoint: Endpoint,
+    roster: Roster,
+    announcement: Announcement,
+    limit_s: float,
+    deadline: float | None = None,
+) -> Meeting:
+    """Announce this worker on a board that is there already, and wait for the others.
+
+    Args:
+        board: the notice board.
+        endpoint: this worker's rank.
+        roster: the workers' names.
+        announcement: what the others are told.
+        limit_s: the time limit, for messages.
+        deadline: when it is over on the monotonic clock, if it began earlier than now.
+
+    Raises:
+        RendezvousError: as `meet`.
+    """
+    if deadline is None:
+        deadline = time.monotonic() + limit_s
 
     def gather() -> tuple[Announcement, ...]:
         board.write(_key(announcement.rank), json.dumps(asdict(announcement)))

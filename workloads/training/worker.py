@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from workloads.collectives.endpoint import Endpoint
-from workloads.collectives.gloo import Limits, RingCollective, open_ring
+from workloads.collectives.gloo import RingCollective, open_ring
 from workloads.collectives.interfaces import Interface
+from workloads.collectives.limits import Limits
 from workloads.collectives.roster import Roster
 from workloads.errors import CollectiveError
 from workloads.training.data import Batches, Corpus, held_out_windows, load_corpus, shard_blocks

@@ -1,0 +1,78 @@
+"""Collectives in which every member receives what every other holds, and computes for itself."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from workloads.collectives import codec
+from workloads.collectives.agreement import Statement, require_agreement
+from workloads.collectives.clique import Clique
+from workloads.collectives.fixed_point import Integers, settled
+from workloads.collectives.frames import Bytes, Frame
+from workloads.collectives.mesh import Place, place_like
+from workloads.collectives.transport import FloatSum, FloatVector
+
+NOTHING = np.empty(0, dtype=np.uint8)
+
+
+class Sharing(Protocol):
+    """How payloads get from each member to each other: `Mesh` is one such."""
+
+    def share(self, statement: Statement, payload: Bytes, place: Place) -> dict[int, Frame]:
+        """Give this member's payload to all, and return every member's frame by rank."""
+
+    def close(self) -> None:
+        """Free the sockets."""
+
+
+class Gathering:
+    """The `Transport` over any way of sharing."""
+
+    def __init__(self, clique: Clique, sharing: Sharing) -> None:
+        self._clique = clique
+        self._sharing = sharing
+
+    def sum_floats(self, vector: FloatVector, statement: Statement) -> FloatSum:
+        """Return the sum of all members' vectors."""
+        form, members = vector.form, len(self._clique)
+        payloads = self._share(
+            statement, vector.values.view(np.uint8), len(vector.values.view(np.uint8))
+        )
+        rows = [payload.view(form.name) for payload in payloads]
+        needed = np.max([codec.block_codes(row, form) for row in rows], axis=0)
+        codes = settled(vector.predicted, needed, form)
+        sums = np.zeros(len(vector.values), dtype=form.integer)
+        for row in rows:
+            codec.accumulate(sums, row, codes, members, form)
+        return FloatSum(sums, codes, needed)
+
+    def sum_integers(self, values: Integers, statement: Statement) -> Integers:
+        """Return the sum of all members' vectors, modulo the integers' size."""
+        payload = values.view(np.uint8)
+        total = np.zeros_like(values)
+        for part in self._share(statement, payload, len(payload)):
+            total += part.view(values.dtype)
+        return total
+
+    def gather(self, payload: Bytes, statement: Statement) -> list[Bytes]:
+        """Return every member's payload in the order of the members."""
+        return self._share(statement, payload, len(payload))
+
+    def broadcast(self, payload: Bytes, root: int, statement: Statement) -> Bytes:
+        """Return the payload of the member at place `root`; nobody else sends."""
+        mine = payload if root == self._clique.index else NOTHING
+        return self._share(statement, mine, len(payload))[root]
+
+    def close(self) -> None:
+        """Free the sockets."""
+        self._sharing.close()
+
+    def _share(self, statement: Statement, payload: Bytes, expected_bytes: int) -> list[Bytes]:
+        sent = NOTHING if statement.fault else payload
+        frames = self._sharing.share(statement, sent, place_like(statement, expected_bytes))
+        statements = {rank: frame.statement for rank, frame in frames.items()}
+        require_agreement(statements, self._clique.roster)
+        payloads = [frames[rank].payload for rank in self._clique.ranks]
+        return [NOTHING if payload is None else payload for payload in payloads]
