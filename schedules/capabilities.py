@@ -93,6 +93,16 @@ class Capabilities:
             raise UserError(f"accelerators are given, but capability {name} has no aggregation")
         return replace(cls("multicast" in words, "aggregation" in words, sites), **limits)  # type: ignore[arg-type]
 
+    def limited_to(self, name: str) -> Capabilities:
+        """Return the capability of that name with these limits, as far as they concern it."""
+        other = Capabilities.parse(name)
+        return replace(
+            other,
+            accelerators=self.accelerators if other.aggregation else None,
+            max_groups=self.max_groups,
+            multicast_links=self.multicast_links,
+        )
+
     @property
     def name(self) -> str:
         """The name `parse` reads."""

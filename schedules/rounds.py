@@ -25,7 +25,7 @@ from schedules.learned import LearnedFloors
 from schedules.network import FloatArray, IntArray
 from schedules.partitions import MaskArray, all_partitions, chunks, cliques, sizes
 from schedules.pool import TreePool
-from schedules.splitting import Split, split_round
+from schedules.splitting import Split, SplitProblem, split_round
 from schedules.tables import Style, styles
 from schedules.watch import Watch
 
@@ -337,6 +337,18 @@ class RoundSet:
         cost = self.model.round_cost(collective, works)
         seconds = self.clock.round_s(cost, [site for work in works for site in work.members])
         return ChosenRound(collective, tuple(works), cost, seconds)
+
+    def fractional_units(self, chosen: ChosenRound) -> float | None:
+        """Return what transfer a round's trees could reach if messages were split at will.
+
+        This is the optimum of the linear program of `schedules.splitting` where its pricing is
+        exact, else a bound on it; None for collectives without trees.
+        """
+        if chosen.collective not in TREE_COLLECTIVES:
+            return None
+        cliques_of = [tuple(sorted(work.members)) for work in chosen.works]
+        problem = SplitProblem.of(self.model, chosen.collective, cliques_of, self._pool)
+        return problem.solve().bound
 
     def cliques(self, row: int) -> list[tuple[int, ...]]:
         """Return the cliques of a round, sorted."""

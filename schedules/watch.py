@@ -53,6 +53,11 @@ class Watch:
     _stage: str = ""
     _told: float = 0.0
 
+    def restart(self) -> None:
+        """Begin anew with the whole time limit, for the next of several searches."""
+        self._began = self._stage_began = time.monotonic()
+        self._stage = ""
+
     def over(self) -> bool:
         """Whether to stop now with the best so far."""
         return self.interrupted or (self.limit_s is not None and self.elapsed_s > self.limit_s)

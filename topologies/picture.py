@@ -100,7 +100,7 @@ def picture(topology: Topology) -> Figure:
     axes = figure.add_axes((0, 0, 1, map_inches / (map_inches + TITLE_INCHES)))
     _title(figure, topology, map_inches)
     labels = Labels(axes, canvas)
-    _prepare(axes, window)
+    prepare_map(axes, window)
     _draw_lines(axes, scene, labels)
     for group in groups:
         _inset(axes, labels, scene, group)
@@ -173,7 +173,7 @@ def _title(figure: Figure, topology: Topology, map_inches: float) -> None:
     )
 
 
-def _prepare(axes: Axes, window: Window) -> None:
+def prepare_map(axes: Axes, window: Window) -> None:
     """Set the axes to the window and lay down sea and land."""
     axes.set(
         xlim=(window.left, window.right), ylim=(window.bottom, window.top), xticks=[], yticks=[]
@@ -279,7 +279,7 @@ def _label_cut(labels: Labels, scene: Scene, link: Link) -> None:
 def _inset(axes: Axes, labels: Labels, scene: Scene, group: Sequence[Site]) -> None:
     """Draw a crowd of cities once more, larger, in the emptiest part of the map."""
     places = np.array([scene.window.place(site) for site in group])
-    left, bottom = _emptiest_corner(labels, axes, places.mean(axis=0))
+    left, bottom = emptiest_corner(labels, axes, places.mean(axis=0))
     width, height = INSET_SIZE
     inset = axes.inset_axes((left, bottom, width, height), zorder=8)
     aspect = width * scene.window.width / (height * scene.window.height)
@@ -287,15 +287,15 @@ def _inset(axes: Axes, labels: Labels, scene: Scene, group: Sequence[Site]) -> N
     close_up = Scene(
         scene.topology, window, tuple(group), _links_within(scene.topology, group), scene.colours
     )
-    _prepare(inset, window)
+    prepare_map(inset, window)
     inner = Labels(inset, labels.canvas)
     _draw_lines(inset, close_up, inner)
     _draw_labels(inner, close_up)
-    _connect(axes, inset, places)
+    connect_close_up(axes, inset, places)
     labels.keep_off_box(inset.get_window_extent())
 
 
-def _emptiest_corner(labels: Labels, axes: Axes, crowd: Floats) -> tuple[float, float]:
+def emptiest_corner(labels: Labels, axes: Axes, crowd: Floats) -> tuple[float, float]:
     """Return the left bottom corner, in parts of the axes, where an inset covers least."""
     width, height = INSET_SIZE
     corners = list(
@@ -317,7 +317,7 @@ def _emptiest_corner(labels: Labels, axes: Axes, crowd: Floats) -> tuple[float, 
     return min(corners, key=cost)
 
 
-def _connect(axes: Axes, inset: Axes, places: Floats) -> None:
+def connect_close_up(axes: Axes, inset: Axes, places: Floats) -> None:
     """Frame the crowd on the map and join the frame's corners to the inset's."""
     low, high = places.min(axis=0) - 2.2, places.max(axis=0) + 2.2
     frame = Rectangle(

@@ -1,0 +1,122 @@
+"""From a problem to a solution: every round up to a dozen islands, a search above.
+
+Up to `ENUMERATED_SITES` all partitions are laid out and the solver of the objective proves its
+choice (`schedules.rounds`). Larger networks go to `schedules.large`, which searches and bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from schedules.capabilities import RING
+from schedules.consensus import fastest_consensus
+from schedules.exchange import most_exchange
+from schedules.fair import fairest
+from schedules.mean import least_mean
+from schedules.partitions import ENUMERATED_SITES
+from schedules.problem import Problem
+from schedules.rounds import FULLY_TABLED_SITES, RoundSet
+from schedules.solution import (
+    CONSENSUS_OBJECTIVE,
+    EXCHANGE_OBJECTIVE,
+    FAIR_OBJECTIVE,
+    MEAN_OBJECTIVE,
+    Solution,
+)
+from schedules.watch import Watch
+
+SOLVERS: dict[str, Callable[[RoundSet, Watch], Solution | None]] = {
+    EXCHANGE_OBJECTIVE: most_exchange,
+    FAIR_OBJECTIVE: fairest,
+    MEAN_OBJECTIVE: least_mean,
+    CONSENSUS_OBJECTIVE: fastest_consensus,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A solution and how it was found."""
+
+    solution: Solution
+    method: str
+
+
+def solve(problem: Problem, watch: Watch) -> Solved | None:
+    """Return the best plan found, with what no plan can beat.
+
+    Returns:
+        None when no plan keeps to the constraints, or none was found before the watch was over.
+    """
+    if enumerable(problem):
+        return _enumerated(problem, watch)
+    from schedules.large import plan_large
+
+    solution = plan_large(
+        problem.model,
+        problem.clock,
+        problem.collectives,
+        problem.constraints,
+        problem.objective,
+        watch,
+    )
+    return None if solution is None else Solved(solution, "local search with a lower bound")
+
+
+def enumerable(problem: Problem) -> bool:
+    """Whether every round can be looked at; rings alone are tabled for fewer islands."""
+    rings_only = problem.collectives == (RING,)
+    return problem.network.size <= (FULLY_TABLED_SITES if rings_only else ENUMERATED_SITES)
+
+
+def _enumerated(problem: Problem, watch: Watch) -> Solved | None:
+    watch.tell("listing rounds", 0, 1)
+    rounds = RoundSet.of(problem.model, problem.clock, problem.collectives, problem.constraints)
+    watch.tell("listing rounds", 1, 1)
+    solution = SOLVERS[problem.objective](rounds, watch)
+    if solution is None and watch.over():
+        solution = _everyone(rounds, problem.objective)
+    if solution is None:
+        return None
+    chosen = tuple(
+        replace(one, fractional_units=rounds.fractional_units(one)) for one in solution.rounds
+    )
+    method = f"branch and bound over all {len(rounds.masks):,} rounds"
+    return Solved(replace(solution, rounds=chosen), method)
+
+
+def _everyone(rounds: RoundSet, objective: str) -> Solution | None:
+    """Return the plan there is when a search is over before it began: one clique of everyone."""
+    size = rounds.model.network.size
+    rows = np.flatnonzero(rounds.masks[:, 0] == (1 << size) - 1)
+    if not len(rows):
+        return None
+    row = int(rows[0])
+    rounds.evaluate(rows)
+    seconds = float(rounds.best_s[row])
+    if not np.isfinite(seconds):
+        return None
+    value = worth_of_one_round(objective, size, seconds)
+    bound = _most_any_round(rounds, objective)
+    return Solution(objective, (rounds.chosen(row),), (1.0,), value, bound)
+
+
+def worth_of_one_round(objective: str, islands: int, seconds: float) -> float:
+    """Return what rounds of one clique of everyone attain."""
+    if objective == MEAN_OBJECTIVE:
+        return seconds
+    return (islands * (islands - 1) if objective == EXCHANGE_OBJECTIVE else 1) / seconds
+
+
+def _most_any_round(rounds: RoundSet, objective: str) -> float:
+    """Return a bound for every objective from the floors of single rounds.
+
+    No round lets a pair meet twice, or removes more than all of the consensus distance, and no
+    cycle to the mean is shorter than a round.
+    """
+    if objective == EXCHANGE_OBJECTIVE:
+        return float((rounds.pairs / rounds.floor_s).max())
+    fastest = float(rounds.floor_s.min())
+    return fastest if objective == MEAN_OBJECTIVE else 1 / fastest
