@@ -17,17 +17,22 @@ from __future__ import annotations
 import functools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import Any, TypeVar
 
-from controller import arp, messages
+from controller import arp, igmp, limits, messages
 from controller.diff import Phase
 from controller.events import LOG, EventLog
-from controller.fabric import ACCESS_PORT, MANAGEMENT_NETWORK, Fabric
-from controller.intents import MulticastTree
+from controller.fabric import ACCELERATOR_PORT, ACCESS_PORT, MANAGEMENT_NETWORK, Fabric
+from controller.intents import Tree
+from controller.limits import Limits
+from controller.membership import MEMBERSHIP_INTERVAL_S
 from controller.replies import Gathering
+from controller.rollout import Rollout, journey_s
+from controller.rules import SwitchState
 from controller.session import Status, SwitchSession
 from controller.shim import (
     CONFIG_DISPATCHER,
@@ -47,6 +52,7 @@ TICK_S = 1.0
 REQUEST_TIMEOUT_S = 2.0
 
 Method = TypeVar("Method", bound=Callable[..., None])
+Result = TypeVar("Result")
 
 
 def guarded(method: Method) -> Method:
@@ -65,12 +71,19 @@ def guarded(method: Method) -> Method:
 
 @dataclass
 class Switch:
-    """One switch of the model: its session and, while it is connected, its datapath."""
+    """One switch of the model: its session and, while it is connected, its datapath.
+
+    Attributes:
+        most_groups: groups it says it has room for, None if it did not say.
+        queried_s: when its island was last asked which multicast groups it wants.
+    """
 
     session: SwitchSession = field(default_factory=SwitchSession)
     datapath: Any = None
     address: str = ""
     reading: Gathering | None = None
+    most_groups: int | None = None
+    queried_s: float = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -90,43 +103,74 @@ class FabricController(Application):  # type: ignore[misc]
         self,
         *args: Any,
         topology: Topology,
-        trees: tuple[MulticastTree, ...] = (),
+        accelerators: Collection[str] = (),
+        trees: tuple[Tree, ...] = (),
+        most: Limits = Limits(),  # noqa: B008 (frozen)
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.fabric = Fabric.of(topology)
+        self.fabric = Fabric.of(topology, accelerators)
         self.events_log = EventLog()
         self.lock = threading.Lock()
         self.switches = {code: Switch() for code in self.fabric.codes}
         self.view = NetworkView(topology, trees=trees)
         self.plan = plan(self.fabric, self.view)
+        self.rollout = Rollout().wanting(self.plan.trees, time.monotonic(), self._journey_s)
+        self.most = most
+        self.left_out: Mapping[str, str] = {}
         self.strangers: dict[str, str] = {}
+        self.packet_ins: Counter[str] = Counter()
         self._transport = Transport()
         self._changed = threading.Event()
         self._to_recheck: set[str] = set()
-        self._mac_of = {
-            self.fabric.island_ip(code): self.fabric.island_mac(code) for code in self.fabric.codes
-        }
+        self._heard_s: dict[tuple[str, str], float] = {}
+        wanted = self.plan.wanted(self.fabric, self.rollout.placed())
+        limits.check(self.limits(), wanted)
         for code, switch in self.switches.items():
-            switch.session.want(self.plan.wanted[code], time.monotonic())
+            switch.session.want(wanted[code], time.monotonic())
 
     def start(self) -> None:
         """Begin to handle events and to reconcile; called by the library."""
         super().start()
         self.threads.append(hub.spawn(self._reconcile_forever))
 
-    def want_trees(self, trees: tuple[MulticastTree, ...]) -> None:
-        """Install these multicast trees in place of the present ones.
+    def limits(self) -> Mapping[str, Limits]:
+        """What each switch may hold: the limits given, or less if a switch said so."""
+        return {
+            code: self.most.at_most(switch.most_groups) for code, switch in self.switches.items()
+        }
+
+    def change(self, update: Callable[[NetworkView], tuple[NetworkView, Result]]) -> Result:
+        """Put another view in the place of the present one, once it is known to be possible.
+
+        Args:
+            update: gives the new view and what to return; called again if the view changed
+                meanwhile.
 
         Raises:
-            UserError: the trees contradict one another or name what the topology lacks.
+            UserError: trees contradict one another, name what the topology lacks, or do not fit
+                into a switch.
         """
-        with self.lock:
-            view = replace(self.view, trees=trees)
-        plan(self.fabric, view)
-        with self.lock:
-            self.view = replace(self.view, trees=trees)
+        while True:
+            before = self.view
+            after, result = update(before)
+            self._check(after)
+            with self.lock:
+                if self.view is before:
+                    self.view = after
+                    break
         self._changed.set()
+        return result
+
+    def _check(self, view: NetworkView) -> None:
+        new = plan(self.fabric, view)
+        limits.check(self.limits(), new.wanted(self.fabric, self._rollout_to(new).placed()))
+
+    def _rollout_to(self, new: Plan) -> Rollout:
+        return self.rollout.wanting(new.trees, time.monotonic(), self._journey_s)
+
+    def _journey_s(self, tree: Tree) -> float:
+        return journey_s(self.view.topology, tree)
 
     @property
     def ready(self) -> bool:
@@ -134,7 +178,7 @@ class FabricController(Application):  # type: ignore[misc]
         with self.lock:
             sessions = [switch.session for switch in self.switches.values()]
             confirmed = all(session.status is Status.CONFIRMED for session in sessions)
-            return confirmed and self.plan.view is self.view
+            return confirmed and self.plan.view is self.view and not self.rollout.moving
 
     @on("StateChange", [MAIN_DISPATCHER, DEAD_DISPATCHER])
     @guarded
@@ -174,6 +218,7 @@ class FabricController(Application):  # type: ignore[misc]
             switch = self.switches[site]
             before, switch.datapath, switch.address = switch.datapath, datapath, address
             switch.session.connected(time.monotonic())
+            switch.queried_s = float("-inf")
         again = "again " if before is not None else ""
         self.events_log.add("connect", site, f"connected {again}from {address}")
         if before is not None:
@@ -204,6 +249,8 @@ class FabricController(Application):  # type: ignore[misc]
             self.view = before.with_port(self.fabric, site, message.desc.port_no, up)
             changed = self.view is not before
             self._to_recheck.add(site)
+            if changed and up and message.desc.port_no == ACCESS_PORT:
+                self.switches[site].queried_s = float("-inf")
         if changed:
             direction = self.fabric.direction_at(site, message.desc.port_no)
             self.events_log.add("port", site, f"{direction} is {'up' if up else 'down'}")
@@ -213,6 +260,7 @@ class FabricController(Application):  # type: ignore[misc]
     @on("GroupDescStatsReply", MAIN_DISPATCHER)
     @on("MeterConfigStatsReply", MAIN_DISPATCHER)
     @on("MeterFeaturesStatsReply", MAIN_DISPATCHER)
+    @on("GroupFeaturesStatsReply", MAIN_DISPATCHER)
     @on("PortDescStatsReply", MAIN_DISPATCHER)
     @on("PortStatsReply", MAIN_DISPATCHER)
     @guarded
@@ -220,7 +268,8 @@ class FabricController(Application):  # type: ignore[misc]
         """A piece of an answer came."""
         message = event.msg
         more = bool(message.flags & ofproto.OFPMPF_REPLY_MORE)
-        gathering = self._transport.collector.add(message.xid, message.body, more)
+        body = message.body if isinstance(message.body, list) else [message.body]
+        gathering = self._transport.collector.add(message.xid, body, more)
         self._finish_reading(message.datapath, gathering)
 
     @on("ErrorMsg", [HANDSHAKE_DISPATCHER, CONFIG_DISPATCHER, MAIN_DISPATCHER])
@@ -244,14 +293,40 @@ class FabricController(Application):  # type: ignore[misc]
     @on("PacketIn", MAIN_DISPATCHER)
     @guarded
     def packet_in(self, event: Any) -> None:
-        """An island asks for an address."""
+        """A node asks for an address, or an island says which multicast groups it wants."""
         message = event.msg
-        if self._site(message.datapath) is None or message.match["in_port"] != ACCESS_PORT:
+        site, port = self._site(message.datapath), message.match["in_port"]
+        if site is None:
             return
-        reply = arp.answer(bytes(message.data), self._mac_of)
-        if reply is not None:
-            out = messages.packet_out(message.datapath, ACCESS_PORT, reply)
+        frame = bytes(message.data)
+        reply = arp.answer(frame, self.fabric.mac_of)
+        report = igmp.parse(frame) if port == ACCESS_PORT else None
+        if reply is not None and port in (ACCESS_PORT, ACCELERATOR_PORT):
+            self.packet_ins["arp"] += 1
+            out = messages.packet_out(message.datapath, port, reply)
             self._transport.send(message.datapath, out)
+        elif report is not None and report.sender_ip in (self.fabric.island_ip(site), "0.0.0.0"):
+            self.packet_ins["igmp"] += 1
+            self._take_report(site, report)
+        else:
+            self.packet_ins["other"] += 1
+
+    def _take_report(self, site: str, report: igmp.Report) -> None:
+        now_s = time.monotonic()
+        with self.lock:
+            before = self.view
+            memberships = before.memberships.after(site, report.records)
+            self.view = before.with_memberships(memberships)
+            for record in report.records:
+                self._heard_s[site, record.group_ip] = now_s
+            self._heard_s = {
+                key: s for key, s in self._heard_s.items() if key in memberships.filters
+            }
+            changed = self.view is not before
+        if changed:
+            wanted = ", ".join(group for _, group in memberships.of_site(site)) or "none"
+            self.events_log.add("igmp", site, f"groups wanted: {wanted}")
+            self._changed.set()
 
     def _site(self, datapath: Any) -> str | None:
         """Site of a datapath that is the present connection of its switch."""
@@ -283,10 +358,11 @@ class FabricController(Application):  # type: ignore[misc]
             switch = self.switches[site]
             switch.reading = None
             switch.session.has_meters = messages.has_meters(gathering.parts)
+            switch.most_groups = messages.most_groups(gathering.parts)
             before, self.view = self.view, self.view.with_ports(self.fabric, site, ports)
             todo = switch.session.read_back(state, time.monotonic())
             status, problem = switch.session.status, switch.session.problem
-        if self.view is not before:
+        if self.view is not before or not (todo or self.rollout.settled):
             self._changed.set()
         if todo:
             self._program(site, datapath, todo)
@@ -314,26 +390,87 @@ class FabricController(Application):  # type: ignore[misc]
         view = self.view
         if self.plan.view is not view:
             self._adopt(plan(self.fabric, view))
+        moved = self.rollout.after(self._holds, time.monotonic(), self._journey_s)
+        if moved is not self.rollout:
+            self._want(self.plan, moved)
         self._recheck_asked_for()
         self._drop_silent()
+        self._ask_for_memberships()
+        self._forget_silent_members()
 
     def _adopt(self, new: Plan) -> None:
+        before, fitting = self.plan, self._fitting(new)
+        programmed = self._want(fitting, self._rollout_to(fitting))
+        self._tell_reroute(before, new, programmed)
+
+    def _fitting(self, new: Plan) -> Plan:
+        """The plan without the groups that switches have no room for, which are told of once."""
+
+        def states_of(kept: Plan) -> Mapping[str, SwitchState]:
+            return kept.wanted(self.fabric, self._rollout_to(kept).placed())
+
+        fitting, left_out = limits.fit(new, states_of, self.limits())
+        for group_ip, why in left_out.items():
+            if group_ip not in self.left_out:
+                self.events_log.add("limit", "", f"group {group_ip} left out: {why}")
+        self.left_out = left_out
+        return fitting
+
+    def _want(self, new: Plan, rollout: Rollout) -> int:
+        """Program what a plan and the moves of its trees ask for; how many switches it concerns."""
         now_s, work = time.monotonic(), []
+        wanted = new.wanted(self.fabric, rollout.placed())
         with self.lock:
-            before, self.plan = self.plan, new
+            self.plan, self.rollout = new, rollout
             for code, switch in self.switches.items():
-                todo = switch.session.want(new.wanted[code], now_s)
+                todo = switch.session.want(wanted[code], now_s)
                 if todo:
                     work.append((code, switch.datapath, todo))
         for code, datapath, todo in work:
             self._program(code, datapath, todo)
-        self._tell_reroute(before, new, len(work))
+        return len(work)
+
+    def _holds(self, tree: Tree) -> bool:
+        """Whether every connected switch of a tree confirmed what it is to hold."""
+        with self.lock:
+            statuses = {self.switches[site].session.status for site in tree.sites()}
+        return statuses <= {Status.CONFIRMED, Status.ABSENT}
+
+    def _ask_for_memberships(self) -> None:
+        """Query islands now and then, and whenever they or the controller come back."""
+        now_s, asked = time.monotonic(), []
+        with self.lock:
+            for site, switch in self.switches.items():
+                due = now_s - switch.queried_s >= igmp.QUERY_INTERVAL_S
+                up = (site, ACCESS_PORT) not in self.view.ports_down
+                if due and up and switch.session.status is Status.CONFIRMED:
+                    switch.queried_s = now_s
+                    asked.append(switch.datapath)
+        for datapath in asked:
+            out = messages.packet_out(datapath, ACCESS_PORT, igmp.general_query())
+            self._transport.send(datapath, out)
+
+    def _forget_silent_members(self) -> None:
+        now_s = time.monotonic()
+        with self.lock:
+            silent = [
+                key
+                for key, heard_s in self._heard_s.items()
+                if now_s - heard_s > MEMBERSHIP_INTERVAL_S
+            ]
+            before = self.view
+            self.view = before.with_memberships(before.memberships.without(silent))
+            changed = self.view is not before
+        if changed:
+            self._changed.set()
 
     def _tell_reroute(self, before: Plan, new: Plan, programmed: int) -> None:
         down = [str(way) for way in new.view.links_down(self.fabric)]
         text = f"links down: {', '.join(down) or 'none'}; {programmed} switches changed"
         cut = len(new.unreachable)
-        self.events_log.add("reroute", "", text + (f"; {cut} pairs without a route" * bool(cut)))
+        text += f"; {cut} pairs without a route" * bool(cut)
+        text += "".join(f"; tree {n} cut at {ways[0]}" for n, ways in new.cut.items())
+        self.events_log.add("reroute", "", text)
 
     def _recheck_asked_for(self) -> None:
         now_s = time.monotonic()

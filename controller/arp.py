@@ -6,7 +6,7 @@ over the WAN. The controller answers at the asker's own switch in the owner's na
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from controller.compile import ARP_REQUEST, ETH_TYPE_ARP
 from controller.shim import arp, ethernet, packet
@@ -15,7 +15,7 @@ _ARP_REPLY = 2
 _SMALLEST_FRAME_BYTES = 42
 
 
-def answer(frame: bytes, mac_of: Mapping[str, str]) -> bytes | None:
+def answer(frame: bytes, mac_of: Callable[[str], str | None]) -> bytes | None:
     """The reply to an ARP request, or None where silence is right.
 
     Silence is right for what is no request, for an unknown address, and for a host that asks for
@@ -23,12 +23,12 @@ def answer(frame: bytes, mac_of: Mapping[str, str]) -> bytes | None:
 
     Args:
         frame: Ethernet frame as received.
-        mac_of: Ethernet address by IPv4 address.
+        mac_of: the Ethernet address behind an IPv4 address, if any.
     """
     asked = _request(frame)
-    if asked is None or asked.dst_ip not in mac_of or asked.src_mac == mac_of[asked.dst_ip]:
+    owner = None if asked is None else mac_of(asked.dst_ip)
+    if asked is None or owner is None or asked.src_mac == owner:
         return None
-    owner = mac_of[asked.dst_ip]
     reply = packet.Packet()
     reply.add_protocol(ethernet.ethernet(asked.src_mac, owner, ETH_TYPE_ARP))
     reply.add_protocol(

@@ -11,9 +11,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from topologies.errors import AtollError, RunError, UserError
+
+if TYPE_CHECKING:
+    from schedules.plan import PlannedTree
 
 Json = dict[str, Any]
 _POLL_S = 0.05
@@ -86,9 +90,59 @@ class NorthboundClient:
         rows: list[Json] = self._get(f"/flows/{site}")
         return rows
 
-    def groups(self) -> Json:
-        """Groups of every switch as it last read them out."""
-        return self._get_object("/groups")
+    def switch_groups(self) -> Json:
+        """Group tables of every switch as it last read them out."""
+        return self._get_object("/switch-groups")
+
+    def trees(self) -> list[Json]:
+        """Trees that were asked for."""
+        rows: list[Json] = self._get("/trees")["trees"]
+        return rows
+
+    def add_trees(self, trees: Sequence[Mapping[str, object]]) -> list[Json]:
+        """Lay out trees, all or none; their rows in the same order.
+
+        Args:
+            trees: each with the fields of `controller.requests.TreeRequest`; see `tree_request`.
+
+        Raises:
+            UserError: one of them is no tree, or a switch has no room; the text says which and why.
+        """
+        rows: list[Json] = self._send("POST", "/trees", {"trees": [*trees]})["trees"]
+        return rows
+
+    def move_tree(self, tree_id: int, tree: Mapping[str, object]) -> Json:
+        """Move a tree without losing a packet; its new row."""
+        return self._send("PUT", f"/trees/{tree_id}", tree)
+
+    def remove_tree(self, tree_id: int) -> Json:
+        """Remove a tree; the row it had."""
+        return self._send("DELETE", f"/trees/{tree_id}")
+
+    def groups(self) -> list[Json]:
+        """Multicast groups, asked for or joined by hosts."""
+        rows: list[Json] = self._get("/groups")["groups"]
+        return rows
+
+    def add_group(
+        self,
+        members: Sequence[str],
+        senders: Sequence[str] | None = None,
+        group_ip: str | None = None,
+    ) -> Json:
+        """Make a multicast group of islands; its row, with the address it got in `group_ip`.
+
+        Args:
+            members: sites whose islands receive.
+            senders: sites whose islands may send; None for all.
+            group_ip: the address wanted; None for the next free one.
+        """
+        asked = {"members": [*members], "senders": senders and [*senders], "group_ip": group_ip}
+        return self._send("POST", "/groups", asked)
+
+    def remove_group(self, group_ip: str) -> Json:
+        """Remove a group that was asked for; the row it had."""
+        return self._send("DELETE", f"/groups/{group_ip}")
 
     def ports(self, max_age_s: float = 0.0, partial: bool = False) -> Json:
         """Counters by direction; see `controller.readout.Readout.ports`."""
@@ -108,15 +162,45 @@ class NorthboundClient:
         return answer
 
     def _get(self, path: str) -> Any:
+        return self._open(urllib.request.Request(self._base_url + path))
+
+    def _send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Json:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        answer: Json = self._open(
+            urllib.request.Request(self._base_url + path, data, headers, method=method)
+        )
+        return answer
+
+    def _open(self, request: urllib.request.Request) -> Any:
         try:
-            with self._opener.open(self._base_url + path, timeout=self._timeout_s) as reply:
+            with self._opener.open(request, timeout=self._timeout_s) as reply:
                 return json.load(reply)
         except urllib.error.HTTPError as error:
             text = _error_text(error)
-            raise (UserError if error.code in (400, 404) else RunError)(text) from None
+            raise (UserError if 400 <= error.code < 500 else RunError)(text) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise RunError(f"controller at {self._base_url}: {reason}") from None
+
+
+def tree_request(planned: PlannedTree, fan_in: Mapping[str, int] | None = None) -> Json:
+    """What to ask the controller for so that a plan's tree is laid out.
+
+    Args:
+        planned: the tree.
+        fan_in: streams that an accelerator sums at most, by site; those without are not limited.
+    """
+    limits = {site: most for site, most in (fan_in or {}).items() if site in planned.sums_at}
+    return {
+        "kind": planned.kind,
+        "root": planned.root,
+        "at_island": planned.at_island,
+        "members": [*planned.members],
+        "hops": [[*hop] for hop in planned.hops],
+        "sums_at": [*planned.sums_at],
+        "fan_in": limits,
+    }
 
 
 def _error_text(error: urllib.error.HTTPError) -> str:
@@ -128,13 +212,14 @@ def _error_text(error: urllib.error.HTTPError) -> str:
 
 def describe(health: Json) -> str:
     """Why a controller is not ready, in one line."""
+    moving = [f"tree {number} is moving" for number in health["trees_moving"]]
     behind = [f"{site} {_state(health['switches'][site])}" for site in health["not_confirmed"]]
     down = [f"link {way} is down" for way in health["links_down"]]
     strangers = [
         f"unknown datapath {dpid} from {address} was refused"
         for dpid, address in health["unknown_datapaths"].items()
     ]
-    return "; ".join(behind + down + strangers) or "routes are being changed"
+    return "; ".join(behind + down + strangers + moving) or "routes are being changed"
 
 
 def _state(row: Json) -> str:

@@ -8,32 +8,34 @@ must change at which switch follows from a comparison.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
+from controller.fabric import HIGHEST_TREE_VERSION, Fabric
+from controller.trees import AggregationTree, MulticastTree, Tree
 from topologies.errors import UserError
 from topologies.model import Topology
 from topologies.routing import NoRouteError, Routes
 
-HIGHEST_TREE_ID = 0xFFFFFF00  # OFPG_MAX: larger group numbers have meanings of their own
+__all__ = ["AggregationTree", "MulticastTree", "Tree"]
 
 
 @dataclass(frozen=True)
 class UnicastRoutes:
-    """Forwarding towards one island: the neighbour each site hands its packets to.
+    """Forwarding towards one island or accelerator: the neighbour each site hands its packets to.
 
     Sites that cannot reach the destination are left out; they drop what is meant for it.
     """
 
     destination: str
     next_hops: tuple[tuple[str, str], ...]
+    to_accelerator: bool = False
 
 
 @dataclass(frozen=True)
 class ArpToController:
-    """ARP requests of a site's island go to the controller, which knows every answer."""
+    """ARP requests of a site go to the controller, which knows every answer."""
 
     site: str
     rate_packets_per_s: int = 100
@@ -41,83 +43,33 @@ class ArpToController:
 
 
 @dataclass(frozen=True)
-class MulticastTree:
-    """One sender's packets to a group address are copied along a tree, once over each link.
+class IgmpToController:
+    """What a site's island says about the multicast groups it wants goes to the controller."""
 
-    Attributes:
-        tree_id: number of the tree in this run, from 1; also its OpenFlow group number.
-        group_ip: IPv4 multicast address the sender addresses.
-        root: site of the sending island.
-        hops: (parent, child) of every link of the tree, away from the root.
-        receivers: sites whose islands get a copy; never the root's, since that would be back out
-            of the port the packet came in by.
+    site: str
+    rate_packets_per_s: int = 100
+    burst_packets: int = 200
 
-    Raises:
-        UserError: when this is not a tree from the root that reaches every receiver.
+
+@dataclass(frozen=True)
+class PlacedTree:
+    """A tree under one version of its rules, or a part of them while the tree moves.
+
+    Packets take the rules of the version that they got where they entered the network, all the way.
+    So rules of a new version can be laid out first (`entries` false), then be entered, while the
+    old version stays (`entries` false again) for the packets that are on their way.
     """
 
-    tree_id: int
-    group_ip: str
-    root: str
-    hops: tuple[tuple[str, str], ...]
-    receivers: tuple[str, ...]
+    tree: Tree
+    version: int = 0
+    entries: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hops", tuple(sorted(self.hops)))
-        object.__setattr__(self, "receivers", tuple(sorted(self.receivers)))
-        self._check_numbers()
-        self._check_shape()
-
-    def _check_numbers(self) -> None:
-        if not 1 <= self.tree_id <= HIGHEST_TREE_ID:
-            raise UserError(f"tree id {self.tree_id} is not within 1 to {HIGHEST_TREE_ID}")
-        try:
-            multicast = ipaddress.IPv4Address(self.group_ip).is_multicast
-        except ValueError:
-            multicast = False
-        if not multicast:
-            raise UserError(
-                f"tree {self.tree_id}: {self.group_ip!r} is no IPv4 multicast address "
-                "(224.0.0.0 to 239.255.255.255)"
-            )
-
-    def _check_shape(self) -> None:
-        parents = {child: parent for parent, child in self.hops}
-        if len(parents) != len(self.hops) or self.root in parents:
-            raise UserError(f"tree {self.tree_id}: a site is entered twice")
-        reached = {site for site in (self.root, *parents) if _leads_to(site, self.root, parents)}
-        unreached = sorted((set(parents) | set(self.receivers)) - reached)
-        if unreached:
-            raise UserError(
-                f"tree {self.tree_id}: {', '.join(unreached)} not reached from {self.root}"
-            )
-        if self.root in self.receivers:
-            raise UserError(f"tree {self.tree_id}: its root {self.root} cannot be a receiver")
-
-    def parent(self, site: str) -> str | None:
-        """Site before this one, or None at the root."""
-        return next((parent for parent, child in self.hops if child == site), None)
-
-    def children(self, site: str) -> tuple[str, ...]:
-        """Sites after this one, sorted."""
-        return tuple(child for parent, child in self.hops if parent == site)
-
-    def sites(self) -> tuple[str, ...]:
-        """Every site of the tree, sorted."""
-        return tuple(sorted({self.root, *(child for _, child in self.hops)}))
+        if not 0 <= self.version <= HIGHEST_TREE_VERSION:
+            raise UserError(f"tree version {self.version} is not within 0 to 254")
 
 
-def _leads_to(site: str, root: str, parents: dict[str, str]) -> bool:
-    for _ in range(len(parents) + 1):
-        if site == root:
-            return True
-        if site not in parents:
-            return False
-        site = parents[site]
-    return False
-
-
-Intent = UnicastRoutes | ArpToController | MulticastTree
+Intent = UnicastRoutes | ArpToController | IgmpToController | Tree | PlacedTree
 
 
 def unicast_intents(routes: Routes) -> tuple[UnicastRoutes, ...]:
@@ -126,6 +78,20 @@ def unicast_intents(routes: Routes) -> tuple[UnicastRoutes, ...]:
     for (at, to), neighbour in sorted(routes.next_hops.items()):
         towards[to].append((at, neighbour))
     return tuple(UnicastRoutes(to, tuple(hops)) for to, hops in towards.items())
+
+
+def accelerator_intents(routes: Routes, fabric: Fabric) -> tuple[UnicastRoutes, ...]:
+    """Forwarding towards every accelerator, by the same ways as to the island beside it."""
+    return tuple(
+        UnicastRoutes(intent.destination, intent.next_hops, to_accelerator=True)
+        for intent in unicast_intents(routes)
+        if intent.destination in fabric.accelerators
+    )
+
+
+def igmp_intents(topology: Topology) -> tuple[IgmpToController, ...]:
+    """IGMP to the controller at every site."""
+    return tuple(IgmpToController(code) for code in topology.codes)
 
 
 def arp_intents(topology: Topology) -> tuple[ArpToController, ...]:
@@ -143,9 +109,17 @@ def least_delay_tree(
         NoRouteError: a receiver cannot be reached.
     """
     wanted = tuple(sorted(set(receivers) - {root}))
-    paths = [routes.path(root, receiver) for receiver in wanted]
-    hops = {hop for path in paths for hop in pairwise(path)}
-    return MulticastTree(tree_id, group_ip, root, tuple(hops), wanted)
+    return MulticastTree(tree_id, group_ip, root, hops_from(routes, root, wanted), wanted)
+
+
+def hops_from(routes: Routes, root: str, ends: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Links of the least-delay paths from a root to these sites, as (parent, child).
+
+    Raises:
+        NoRouteError: a site cannot be reached.
+    """
+    paths = [routes.path(root, end) for end in ends if end != root]
+    return tuple(sorted({hop for path in paths for hop in pairwise(path)}))
 
 
 def unreachable_pairs(routes: Routes) -> tuple[tuple[str, str], ...]:
@@ -160,3 +134,13 @@ def _reaches(routes: Routes, a: str, b: str) -> bool:
     except NoRouteError:
         return False
     return True
+
+
+def hops_towards(routes: Routes, root: str, ends: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Links of the least-delay paths from these sites to a root, as (parent, child).
+
+    Raises:
+        NoRouteError: the root cannot be reached from a site.
+    """
+    paths = [routes.path(end, root) for end in ends if end != root]
+    return tuple(sorted({(b, a) for path in paths for a, b in pairwise(path)}))

@@ -25,10 +25,10 @@ from typing import Any, NamedTuple, NoReturn
 from controller import alias, shim
 from controller.app import FabricController
 from controller.fabric import NORTHBOUND_PORT, OPENFLOW_PORT
-from controller.intents import MulticastTree
+from controller.intents import Tree
 from controller.library import LIBRARY
+from controller.limits import Limits
 from controller.northbound import listening_socket, serve
-from controller.readout import Readout
 from topologies.errors import AtollError, RunError, UserError
 from topologies.files import load
 from topologies.model import Topology
@@ -55,7 +55,12 @@ class Address(NamedTuple):
 
 
 def serve_topology(
-    topology: Topology, openflow: Address, http: Address, trees: tuple[MulticastTree, ...] = ()
+    topology: Topology,
+    openflow: Address,
+    http: Address,
+    trees: tuple[Tree, ...] = (),
+    accelerators: Sequence[str] = (),
+    most: Limits = Limits(),  # noqa: B008 (frozen)
 ) -> NoReturn:
     """Run the controller of a topology until a signal ends the process.
 
@@ -63,7 +68,9 @@ def serve_topology(
         topology: the network that the switches are to make up.
         openflow: where to listen for switches.
         http: where the northbound interface listens.
-        trees: multicast trees to install from the start.
+        trees: trees to install from the start.
+        accelerators: sites that have an accelerator.
+        most: rules and groups that a switch may hold.
 
     Raises:
         MachineError: an address is not there or in use.
@@ -71,8 +78,10 @@ def serve_topology(
     """
     _prepare(openflow)
     manager = shim.AppManager.get_instance()
-    controller = manager.instantiate(FabricController, topology=topology, trees=trees)
-    serve(Readout(controller), *http)
+    controller = manager.instantiate(
+        FabricController, topology=topology, accelerators=accelerators, trees=trees, most=most
+    )
+    serve(controller, *http)
     LOG.info("topology %s, OpenFlow on %s:%d, HTTP on %s:%d", topology.name, *openflow, *http)
     _run(manager, [shim.OFP_HANDLER])
 
@@ -175,11 +184,32 @@ def _main_topology(words: list[str]) -> NoReturn:
     parser.add_argument("--listen", default="127.0.0.1", help="address for switches")
     parser.add_argument("--http", help="address for HTTP (default: the same host, port 8080)")
     parser.add_argument("--log", type=Path, help="file to write the log to")
+    parser.add_argument(
+        "--accelerators",
+        default="",
+        metavar="SITES",
+        help="sites with an accelerator, as AMS,NYC; or all",
+    )
+    parser.add_argument("--most-rules", type=int, help="rules that a switch may hold")
+    parser.add_argument("--most-groups", type=int, help="groups that a switch may hold")
     given = parser.parse_args(words)
     _log_to(given.log)
     openflow = Address.parse(given.listen, OPENFLOW_PORT)
     http = Address.parse(given.http or openflow.host, NORTHBOUND_PORT)
-    serve_topology(load(given.topology), openflow, http)
+    topology = load(given.topology)
+    serve_topology(
+        topology,
+        openflow,
+        http,
+        accelerators=_sites(given.accelerators, topology),
+        most=Limits(given.most_rules, given.most_groups),
+    )
+
+
+def _sites(text: str, topology: Topology) -> tuple[str, ...]:
+    if text == "all":
+        return topology.codes
+    return tuple(code for code in text.split(",") if code)
 
 
 def _main_run(words: list[str]) -> NoReturn:

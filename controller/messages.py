@@ -21,6 +21,7 @@ from controller.rules import (
     Meter,
     Output,
     Rule,
+    SetField,
     SwitchState,
     ToController,
     ToGroup,
@@ -99,6 +100,8 @@ def _action(action: Action) -> Any:
         return parser.OFPActionOutput(ofproto.OFPP_CONTROLLER, action.max_length_bytes)
     if isinstance(action, ToGroup):
         return parser.OFPActionGroup(action.group_id)
+    if isinstance(action, SetField):
+        return parser.OFPActionSetField(**{action.field: action.value})
     raise ValueError(f"cannot install {action.text}")
 
 
@@ -141,6 +144,7 @@ def state_requests(datapath: Any) -> dict[str, Any]:
         "groups": parser.OFPGroupDescStatsRequest(datapath, 0),
         "meters": parser.OFPMeterConfigStatsRequest(datapath, 0, ofproto.OFPM_ALL),
         "meter features": parser.OFPMeterFeaturesStatsRequest(datapath, 0),
+        "group features": parser.OFPGroupFeaturesStatsRequest(datapath, 0),
         "ports": parser.OFPPortDescStatsRequest(datapath, 0),
     }
 
@@ -157,6 +161,12 @@ def state_of(parts: Mapping[str, Iterable[Any]]) -> SwitchState:
 def has_meters(parts: Mapping[str, Iterable[Any]]) -> bool:
     """Whether the switch said that it has room for meters."""
     return any(features.max_meter for features in parts["meter features"])
+
+
+def most_groups(parts: Mapping[str, Iterable[Any]]) -> int | None:
+    """Groups of type ALL that the switch said it has room for; None if it did not say."""
+    answers = [features.max_groups[ofproto.OFPGT_ALL] for features in parts["group features"]]
+    return answers[0] if answers else None
 
 
 def flow_request(datapath: Any) -> Any:
@@ -217,6 +227,8 @@ def _action_of(action: Any) -> Action:
         if action.port == ofproto.OFPP_CONTROLLER:
             return ToController(action.max_len)
         return Output(action.port)
+    if isinstance(action, parser.OFPActionSetField) and isinstance(action.value, str):
+        return SetField(action.key, action.value)
     return Foreign(str(action))
 
 

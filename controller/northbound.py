@@ -1,17 +1,24 @@
-"""The northbound interface: the controller's state over HTTP, as JSON, for reading only.
+"""The northbound interface: the controller's state over HTTP, as JSON, and trees and groups to ask.
 
     GET /health              is all installed; which switches are behind and why
     GET /topology            sites, their numbers, directions with rate, delay and state
     GET /paths               path and delay of every pair; /paths/NYC/LON of one
     GET /flows               rules of every switch; /flows/NYC of one, with fresh counters
-    GET /groups              groups of every switch
+    GET /switch-groups       group tables of every switch
     GET /ports               byte, packet and drop counters of every direction, with their time
                              (?max_age_s=0 asks the switches anew; ?partial=1 allows silent ones)
     GET /events              what happened lately (?after=17 from number 18 on)
 
+    GET /trees               trees that were asked for; who sums what, what cuts them
+    POST /trees              {"trees": [...]}: lay out trees, all or none (`requests.TreeRequest`)
+    PUT /trees/7             move a tree, made before broken; DELETE removes it
+    GET /groups              multicast groups, who is in them and who joined by IGMP
+    POST /groups             {"members": [...]}: make a group (`requests.GroupRequest`)
+    DELETE /groups/239.1.1.1 remove it
+
 An unknown site or path is 404, a wrong value 400, a silent switch 503; each with `{"error": ...}`.
 It listens on the one address it is given, in a run the management address inside the run's own
-network namespace.
+network namespace. Islands are on the management network too: they may read, and change nothing.
 """
 
 from __future__ import annotations
@@ -21,19 +28,29 @@ import math
 import os
 import socket
 import threading
+from ipaddress import ip_address, ip_network
 
-from flask import Flask, Response, jsonify, request
+from flask import Flask, Response, abort, jsonify, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, make_server
 
+from controller.app import FabricController
+from controller.asking import Asking
+from controller.fabric import CONTROLLER_IP, MANAGEMENT_NETWORK
 from controller.readout import COUNTERS_MAX_AGE_S, Readout
+from controller.requests import UnknownError
 from topologies.errors import AtollError, MachineError, UserError
 
+LARGEST_REQUEST_BYTES = 4 * 2**20
 
-def create_app(readout: Readout) -> Flask:
-    """The Flask application over a readout."""
+
+def create_app(readout: Readout, asking: Asking) -> Flask:
+    """The Flask application over what can be read and what can be asked for."""
     app = Flask("controller")
+    app.config["MAX_CONTENT_LENGTH"] = LARGEST_REQUEST_BYTES
+    app.before_request(_refuse_changes_by_islands)
     _add_state_routes(app, readout)
+    _add_asking_routes(app, asking)
     _add_counter_routes(app, readout)
     _add_error_answers(app)
     return app
@@ -45,7 +62,38 @@ def _add_state_routes(app: Flask, readout: Readout) -> None:
     app.add_url_rule("/paths", "paths", lambda: jsonify(readout.paths()))
     app.add_url_rule("/paths/<a>/<b>", "path", lambda a, b: jsonify(readout.path(a, b)))
     app.add_url_rule("/flows", "flows", lambda: jsonify(readout.flows()))
-    app.add_url_rule("/groups", "groups", lambda: jsonify(readout.groups()))
+    app.add_url_rule("/groups", "groups", lambda: jsonify(groups=readout.groups()))
+    app.add_url_rule("/trees", "trees", lambda: jsonify(trees=readout.trees()))
+    app.add_url_rule("/switch-groups", "switch_groups", lambda: jsonify(readout.switch_groups()))
+
+
+def _add_asking_routes(app: Flask, asking: Asking) -> None:
+    @app.post("/trees")
+    def add_trees() -> Response:
+        return jsonify(trees=asking.add_trees(request.get_data()))
+
+    @app.put("/trees/<int:tree_id>")
+    def move_tree(tree_id: int) -> Response:
+        return jsonify(asking.move_tree(tree_id, request.get_data()))
+
+    @app.delete("/trees/<int:tree_id>")
+    def remove_tree(tree_id: int) -> Response:
+        return jsonify(asking.remove_tree(tree_id))
+
+    @app.post("/groups")
+    def add_group() -> Response:
+        return jsonify(asking.add_group(request.get_data()))
+
+    @app.delete("/groups/<group_ip>")
+    def remove_group(group_ip: str) -> Response:
+        return jsonify(asking.remove_group(group_ip))
+
+
+def _refuse_changes_by_islands() -> None:
+    sender = ip_address(request.remote_addr or "0.0.0.0")
+    of_the_run = sender in ip_network(MANAGEMENT_NETWORK) and str(sender) != CONTROLLER_IP
+    if of_the_run and request.method not in ("GET", "HEAD"):
+        abort(403)
 
 
 def _add_counter_routes(app: Flask, readout: Readout) -> None:
@@ -81,8 +129,10 @@ class _WrongValueError(UserError):
 
 
 def _status_of(error: AtollError) -> int:
-    if isinstance(error, _WrongValueError):
-        return 400
+    if isinstance(error, UnknownError):
+        return 404
+    if isinstance(error, _WrongValueError) or request.method != "GET":
+        return 400 if isinstance(error, UserError) else 503
     return 404 if isinstance(error, UserError) else 503
 
 
@@ -115,14 +165,14 @@ def listening_socket(host: str, port: int) -> socket.socket:
         raise MachineError(f"cannot listen on {host}:{port}: {reason}") from None
 
 
-def serve(readout: Readout, host: str, port: int) -> BaseWSGIServer:
+def serve(controller: FabricController, host: str, port: int) -> BaseWSGIServer:
     """Listen and answer in a thread of its own; the server, so that it can be shut down.
 
     Raises:
         MachineError: the address is not there or in use.
     """
     logging.getLogger("werkzeug").setLevel(logging.WARNING)
-    app = create_app(readout)
+    app = create_app(Readout(controller), Asking(controller))
     with listening_socket(host, port) as bound:
         server = make_server(host, port, app, threaded=True, fd=bound.fileno())
     threading.Thread(target=server.serve_forever, name="northbound", daemon=True).start()

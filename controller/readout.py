@@ -1,7 +1,8 @@
 """The controller's state as plain dictionaries, ready for JSON.
 
-Everything here reads; nothing changes the network. Counters are asked of the switches when somebody
-wants them and kept for a moment, so that ten readers at once cost one question a switch.
+Everything here reads; what changes the network is in `controller.asking`. Counters are asked of the
+switches when somebody wants them and kept for a moment, so that ten readers at once cost one
+question a switch.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from ipaddress import ip_address
 from typing import Any
 
 from controller import messages
 from controller.app import FabricController
 from controller.compile import kind_of_cookie
+from controller.fabric import accelerator_end, island_end
+from controller.groups import MulticastGroup
 from controller.library import LIBRARY
 from controller.rules import (
     Action,
@@ -22,12 +26,14 @@ from controller.rules import (
     Group,
     Output,
     Rule,
+    SetField,
     SwitchState,
     ToController,
     ToGroup,
 )
 from controller.session import Status
 from controller.shim import LIBRARY_VERSION
+from controller.trees import AggregationTree, MulticastTree, Tree
 from topologies.errors import RunError
 from topologies.routing import NoRouteError
 
@@ -60,6 +66,7 @@ class Readout:
                 for site, switch in control.switches.items()
             }
             down, strangers = control.view.links_down(self._fabric), dict(control.strangers)
+            packet_ins = dict(control.packet_ins)
         return {
             "ready": ready,
             "topology": control.plan.view.topology.name,
@@ -68,6 +75,8 @@ class Readout:
             "not_confirmed": [s for s, row in switches.items() if row["state"] != "confirmed"],
             "links_down": [str(way) for way in down],
             "unknown_datapaths": strangers,
+            "trees_moving": list(control.rollout.moving),
+            "packet_ins": {kind: packet_ins.get(kind, 0) for kind in ("arp", "igmp", "other")},
         }
 
     def topology(self) -> Json:
@@ -82,6 +91,7 @@ class Readout:
                     "dpid": fabric.dpid(site.code),
                     "island_ip": fabric.island_ip(site.code),
                     "island_mac": fabric.island_mac(site.code),
+                    **self._accelerator_json(site.code),
                     "ports": {str(port): end for port, end in fabric.ports(site.code).items()},
                 }
                 for site in topology.sites
@@ -95,6 +105,12 @@ class Readout:
                 for way, spec in topology.directions().items()
             },
         }
+
+    def _accelerator_json(self, code: str) -> Json:
+        if code not in self._fabric.accelerators:
+            return {}
+        ip, mac = self._fabric.accelerator_ip(code), self._fabric.accelerator_mac(code)
+        return {"accelerator_ip": ip, "accelerator_mac": mac}
 
     def paths(self) -> Json:
         """The path of every ordered pair of different sites; `path` is null where there is none."""
@@ -136,10 +152,87 @@ class Readout:
             for row in sorted(counted, key=lambda row: _rule_order(row.rule))
         ]
 
-    def groups(self) -> Json:
-        """Groups of each switch as it last read them out; null for one that never did."""
+    def switch_groups(self) -> Json:
+        """Group tables of each switch as it last read them out; null for one that never did."""
         installed = self._installed()
         return {site: state and _groups_json(state.groups) for site, state in installed.items()}
+
+    def trees(self) -> list[Json]:
+        """The trees that were asked for, by number."""
+        trees = sorted(self._controller.view.trees, key=lambda tree: tree.tree_id)
+        return [self.tree(tree) for tree in trees]
+
+    def tree(self, tree: Tree) -> Json:
+        """One tree: what was asked for, its address, who sums what, and how far it is installed."""
+        control = self._controller
+        common: Json = {
+            "tree_id": tree.tree_id,
+            "address": tree.address,
+            "root": tree.root,
+            "at_island": tree.at_island,
+            "hops": [list(hop) for hop in tree.hops],
+            "moving": tree.tree_id in control.rollout.moving or tree not in control.plan.trees,
+            "cut_at": [str(way) for way in control.plan.cut.get(tree.tree_id, ())],
+        }
+        if isinstance(tree, MulticastTree):
+            return {**common, **self._multicast_json(tree)}
+        return {**common, **self._aggregation_json(tree)}
+
+    def _multicast_json(self, tree: MulticastTree) -> Json:
+        return {
+            "kind": "multicast",
+            "members": list(tree.receivers),
+            "accelerators": list(tree.accelerators),
+            "group_ip": tree.group_ip,
+            "source": self._end(tree.source_end),
+        }
+
+    def _aggregation_json(self, tree: AggregationTree) -> Json:
+        sums = {site: accelerator_end(site) for site in tree.sums_at}
+        received = tree.children(island_end(tree.root)) if tree.at_island else ()
+        return {
+            "kind": "aggregation",
+            "members": list(tree.members),
+            "sums_at": list(tree.sums_at),
+            "fan_in": dict(tree.fan_in),
+            "sums": {
+                site: {
+                    "from": [self._end(child) for child in tree.children(end)],
+                    "to": (above := tree.parent(end)) and self._end(above),
+                }
+                for site, end in sums.items()
+            },
+            "at_root": [self._end(end) for end in received],
+        }
+
+    def _end(self, end: str) -> Json:
+        return {"end": end, "ip": self._fabric.end_ip(end)}
+
+    def groups(self) -> list[Json]:
+        """Groups that were asked for and groups that hosts joined, by address."""
+        groups = sorted(self._controller.view.groups, key=lambda g: ip_address(g.group_ip))
+        return [self.group(group) for group in groups]
+
+    def group(self, group: MulticastGroup) -> Json:
+        """One group: its members, those who joined by IGMP and their source filters, its senders.
+
+        `problem` says why no packet is forwarded, if a switch has no room for its trees.
+        """
+        joined = self._controller.view.memberships.members(group.group_ip)
+        return {
+            "group_ip": group.group_ip,
+            "requested": group.requested,
+            "members": list(group.members),
+            "joined": {
+                site: {
+                    "mode": "exclude" if wish.exclude else "include",
+                    "sources": sorted(wish.sources),
+                }
+                for site, wish in sorted(joined.items())
+            },
+            "senders": list(self._fabric.codes if group.senders is None else group.senders),
+            "problem": self._controller.left_out.get(group.group_ip, ""),
+        }
 
     def ports(self, max_age_s: float = COUNTERS_MAX_AGE_S, partial: bool = False) -> Json:
         """Counters by direction, as the switch at its source counts them, with their Unix time.
@@ -209,6 +302,8 @@ def _action_json(action: Action) -> Json:
         return {"output": "controller", "max_length_bytes": action.max_length_bytes}
     if isinstance(action, ToGroup):
         return {"group": action.group_id}
+    if isinstance(action, SetField):
+        return {"set_field": {action.field: action.value}}
     assert isinstance(action, Foreign)
     return {"foreign": action.text}
 

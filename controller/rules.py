@@ -40,13 +40,21 @@ class ToGroup:
 
 
 @dataclass(frozen=True, order=True)
+class SetField:
+    """Write a header field, by its OXM name; the actions after it see the new value."""
+
+    field: str
+    value: str
+
+
+@dataclass(frozen=True, order=True)
 class Foreign:
     """Something installed that Atoll never asks for, so that it never equals what is wanted."""
 
     text: str
 
 
-Action = Output | ToController | ToGroup | Foreign
+Action = Output | ToController | ToGroup | SetField | Foreign
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,12 @@ class SwitchState:
     rules: frozenset[Rule] = frozenset()
     groups: frozenset[Group] = frozenset()
     meters: frozenset[Meter] = frozenset()
+
+    def __or__(self, other: SwitchState) -> SwitchState:
+        """What both hold."""
+        return SwitchState(
+            self.rules | other.rules, self.groups | other.groups, self.meters | other.meters
+        )
 
     def without_meters(self) -> SwitchState:
         """The same without meters, for a switch that has none."""

@@ -7,18 +7,24 @@ end may notice. Capacity and delay always come from the model, never from what a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from controller.compile import compile_intents
-from controller.fabric import Fabric
+from controller.fabric import ACCESS_PORT, Fabric, accelerator_end
+from controller.groups import MulticastGroup, trees_of, with_joined
 from controller.intents import (
+    AggregationTree,
     Intent,
     MulticastTree,
+    Tree,
+    accelerator_intents,
     arp_intents,
+    igmp_intents,
     unicast_intents,
     unreachable_pairs,
 )
+from controller.membership import Memberships
 from controller.rules import SwitchState
 from topologies.model import Direction, Topology
 from topologies.routing import Routes, least_delay_routes
@@ -26,23 +32,33 @@ from topologies.routing import Routes, least_delay_routes
 
 @dataclass(frozen=True)
 class NetworkView:
-    """An immutable picture of the network; a change of a port gives a new one.
+    """An immutable picture of the network; a change of a port or a wish gives a new one.
 
     Attributes:
         ports_down: (site, port) of every port that its switch reported down or lacks.
-        trees: multicast trees to be installed.
+        trees: trees with links of their own choice, to be installed as they are.
+        groups: groups whose trees follow members and routes.
+        memberships: what islands asked for by IGMP.
     """
 
     topology: Topology
     ports_down: frozenset[tuple[str, int]] = frozenset()
-    trees: tuple[MulticastTree, ...] = ()
+    trees: tuple[Tree, ...] = ()
+    groups: tuple[MulticastGroup, ...] = ()
+    memberships: Memberships = field(default_factory=Memberships)
 
     def with_port(self, fabric: Fabric, site: str, port: int, up: bool) -> NetworkView:
-        """The view after one port changed; a port the model does not know changes nothing."""
+        """The view after one port changed; a port the model does not know changes nothing.
+
+        An island whose access port goes down has left its groups: it will be asked when it is back.
+        """
         if fabric.end_at(site, port) is None or up is ((site, port) not in self.ports_down):
             return self
         one = frozenset({(site, port)})
-        return replace(self, ports_down=self.ports_down - one if up else self.ports_down | one)
+        view = replace(self, ports_down=self.ports_down - one if up else self.ports_down | one)
+        if up or port != ACCESS_PORT:
+            return view
+        return view.with_memberships(self.memberships.without(self.memberships.of_site(site)))
 
     def with_ports(self, fabric: Fabric, site: str, up: Mapping[int, bool]) -> NetworkView:
         """The view after a switch listed its ports; one that is not listed is down."""
@@ -50,6 +66,24 @@ class NetworkView:
         for port in fabric.ports(site):
             view = view.with_port(fabric, site, port, up.get(port, False))
         return view
+
+    def with_memberships(self, memberships: Memberships) -> NetworkView:
+        """The view after hosts joined or left groups."""
+        if memberships is self.memberships:
+            return self
+        return replace(self, memberships=memberships)._regrouped()
+
+    def with_trees(self, trees: Iterable[Tree]) -> NetworkView:
+        """The view with these fixed trees in place of the present ones."""
+        return replace(self, trees=tuple(trees))._regrouped()
+
+    def with_groups(self, groups: Iterable[MulticastGroup]) -> NetworkView:
+        """The view with these groups in place of the present ones."""
+        return replace(self, groups=tuple(groups))._regrouped()
+
+    def _regrouped(self) -> NetworkView:
+        fixed = [tree.group_ip for tree in self.trees if isinstance(tree, MulticastTree)]
+        return replace(self, groups=with_joined(self.groups, self.memberships, fixed))
 
     def links_down(self, fabric: Fabric) -> tuple[Direction, ...]:
         """Both directions of every link, WAN or access, with an end down; sorted."""
@@ -63,28 +97,76 @@ class NetworkView:
 
 @dataclass(frozen=True)
 class Plan:
-    """What follows from a view: the routes in use and what each switch should hold."""
+    """What follows from a view.
+
+    Attributes:
+        routes: the unicast routes in use.
+        trees: every tree, fixed ones first.
+        base: what each switch should hold besides trees.
+        unreachable: pairs of sites without a route.
+        cut: links that are down, by number of the fixed tree that they cut.
+    """
 
     view: NetworkView
     routes: Routes
-    wanted: Mapping[str, SwitchState]
+    trees: tuple[Tree, ...]
+    base: Mapping[str, SwitchState]
     unreachable: tuple[tuple[str, str], ...]
+    cut: Mapping[int, tuple[Direction, ...]]
+
+    def wanted(self, fabric: Fabric, trees: Iterable[Intent]) -> Mapping[str, SwitchState]:
+        """What each switch should hold when these trees are laid out as they are given.
+
+        Raises:
+            UserError: two trees claim the same packets, or a site or link is unknown.
+        """
+        states = compile_intents(fabric, trees)
+        return {code: state | states[code] for code, state in self.base.items()}
+
+    def without_group(self, group_ip: str) -> Plan:
+        """This plan without the trees of a group; they are all multicast."""
+        kept = [tree for tree in self.trees if tree in self.view.trees or tree.address != group_ip]
+        return replace(self, trees=tuple(kept))
 
 
 def plan(fabric: Fabric, view: NetworkView) -> Plan:
-    """Least-delay routes over the links that are up, compiled for every switch.
+    """Least-delay routes over the links that are up, and the trees that follow from them.
 
-    A multicast tree that a dead link cuts is installed as it was asked for: what was under the link
-    gets nothing until whoever asked for the tree moves it.
+    A fixed tree that a dead link cuts stays as it was asked for: what is beyond the link gets
+    nothing until whoever asked for the tree moves it. Trees of groups go round the link.
     """
-    dead = [way for way in view.links_down(fabric) if not way.is_access]
+    down = view.links_down(fabric)
+    dead = [way for way in down if not way.is_access]
     routes = least_delay_routes(view.topology, without=dead)
     intents: tuple[Intent, ...] = (
         *unicast_intents(routes),
+        *accelerator_intents(routes, fabric),
         *arp_intents(view.topology),
-        *view.trees,
+        *igmp_intents(view.topology),
     )
-    return Plan(view, routes, compile_intents(fabric, intents), unreachable_pairs(routes))
+    grown = [
+        tree for group in view.groups for tree in trees_of(group, view.memberships, fabric, routes)
+    ]
+    return Plan(
+        view,
+        routes,
+        (*view.trees, *grown),
+        compile_intents(fabric, intents),
+        unreachable_pairs(routes),
+        {tree.tree_id: cut for tree in view.trees if (cut := _cut(tree, frozenset(down)))},
+    )
+
+
+def states(fabric: Fabric, view: NetworkView) -> Mapping[str, SwitchState]:
+    """What every switch holds when a view has settled."""
+    made = plan(fabric, view)
+    return made.wanted(fabric, made.trees)
+
+
+def _cut(tree: Tree, down: frozenset[Direction]) -> tuple[Direction, ...]:
+    sums_at = tree.sums_at if isinstance(tree, AggregationTree) else ()
+    links = [*tree.hops, *((site, accelerator_end(site)) for site in sums_at)]
+    return tuple(way for link in links if (way := Direction(*link)) in down)
 
 
 def _both_ways(site: str, end: str) -> tuple[Direction, Direction]:

@@ -29,10 +29,16 @@ class MemoryDatapath(ofproto_protocol.ProtocolDesc):  # type: ignore[misc]
     """One switch's connection; `deliver` hands its answers to the application."""
 
     def __init__(
-        self, dpid: int, switch: PipelineSwitch, ports_up: dict[int, bool], max_meter: int = 8
+        self,
+        dpid: int,
+        switch: PipelineSwitch,
+        ports_up: dict[int, bool],
+        max_meter: int = 8,
+        max_groups: int = 1000,
     ) -> None:
         super().__init__(version=4)
         self.id, self.switch, self.ports_up, self.max_meter = dpid, switch, ports_up, max_meter
+        self.max_groups = max_groups
         self.address = ("127.0.0.1", 40000 + dpid)
         self.closed = False
         self.sent: list[Any] = []
@@ -124,6 +130,10 @@ def _meter_features(datapath: MemoryDatapath, request: Any) -> list[Any]:
     return [SimpleNamespace(max_meter=datapath.max_meter)]
 
 
+def _group_features(datapath: MemoryDatapath, request: Any) -> Any:
+    return SimpleNamespace(max_groups=[datapath.max_groups] * 4)
+
+
 def _port_descs(datapath: MemoryDatapath, request: Any) -> list[Any]:
     return [_port_desc(port, up) for port, up in datapath.ports_up.items()]
 
@@ -143,6 +153,7 @@ _BODIES = {
     "OFPGroupDescStatsRequest": _groups,
     "OFPMeterConfigStatsRequest": _meters,
     "OFPMeterFeaturesStatsRequest": _meter_features,
+    "OFPGroupFeaturesStatsRequest": _group_features,
     "OFPPortDescStatsRequest": _port_descs,
     "OFPPortStatsRequest": _port_stats,
 }

@@ -8,12 +8,12 @@ are an error, and so is an attempt to send a packet back out of the port it came
 from __future__ import annotations
 
 import struct
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.fabric import ACCESS_PORT, Fabric
+from controller.fabric import ACCELERATOR_PORT, ACCESS_PORT, Fabric
 from controller.shim import ofproto, ofproto_protocol, parser
 
 Packet = Mapping[str, int | str]
@@ -106,10 +106,14 @@ class PipelineSwitch:
 
     def outputs(self, in_port: int, packet: Packet) -> list[int]:
         """Ports that get a copy of the packet; the controller's port among them."""
+        return [port for port, _ in self.copies(in_port, packet)]
+
+    def copies(self, in_port: int, packet: Packet) -> list[tuple[int, Packet]]:
+        """Port and contents of each copy of the packet that leaves the switch."""
         mod = self._lookup(in_port, packet)
-        ports = [] if mod is None else self._run(_actions(mod))
-        assert in_port not in ports, "sent back out of its ingress port"
-        return ports
+        copies = [] if mod is None else self._run(_actions(mod), packet)
+        assert in_port not in [port for port, _ in copies], "sent back out of its ingress port"
+        return copies
 
     def _lookup(self, in_port: int, packet: Packet) -> Any:
         fields = {**packet, "in_port": in_port}
@@ -123,17 +127,19 @@ class PipelineSwitch:
         assert len(best) <= 1, "two rules of one priority match"
         return best[0] if best else None
 
-    def _run(self, actions: list[Any]) -> list[int]:
-        ports: list[int] = []
+    def _run(self, actions: list[Any], packet: Packet) -> list[tuple[int, Packet]]:
+        copies: list[tuple[int, Packet]] = []
         for action in actions:
             if isinstance(action, parser.OFPActionGroup):
                 kind, buckets = self.groups[action.group_id]
                 assert kind == ofproto.OFPGT_ALL
                 for bucket in buckets:
-                    ports += self._run(bucket)
+                    copies += self._run(bucket, packet)
+            elif isinstance(action, parser.OFPActionSetField):
+                packet = {**packet, action.key: action.value}
             else:
-                ports.append(action.port)
-        return ports
+                copies.append((action.port, packet))
+        return copies
 
 
 def _actions(mod: Any) -> list[Any]:
@@ -164,11 +170,16 @@ def _buckets(data: bytes, offset: int) -> list[list[Any]]:
 
 @dataclass
 class Journey:
-    """Where the copies of one packet went."""
+    """Where the copies of one packet went, and what they looked like where they were received."""
 
     islands: Counter[str] = field(default_factory=Counter)
+    accelerators: Counter[str] = field(default_factory=Counter)
     controller: Counter[str] = field(default_factory=Counter)
     links: Counter[tuple[str, str]] = field(default_factory=Counter)
+    received: list[tuple[str, Packet]] = field(default_factory=list)
+
+
+Copy = tuple[str, int, Packet]
 
 
 @dataclass
@@ -184,21 +195,27 @@ class PipelineNetwork:
 
     def send(self, site: str, packet: Packet, in_port: int = ACCESS_PORT) -> Journey:
         """Push a packet in at a switch's port and follow all its copies to their ends."""
-        journey, copies = Journey(), deque([(site, in_port)])
+        journey, copies = Journey(), [(site, in_port, packet)]
         while copies:
-            at, port = copies.popleft()
-            for out in self.switches[at].outputs(port, packet):
-                self._leave(journey, copies, at, out)
-            assert sum(journey.links.values()) <= 4 * len(self.switches), "packet loops"
+            copies += self.step(journey, copies.pop(0))
         return journey
 
-    def _leave(self, journey: Journey, copies: deque[tuple[str, int]], at: str, port: int) -> None:
-        if port == ofproto.OFPP_CONTROLLER:
-            journey.controller[at] += 1
-        elif port == ACCESS_PORT:
-            journey.islands[at] += 1
-        else:
-            neighbour = self.fabric.end_at(at, port)
-            assert neighbour is not None, "sent to a port that does not exist"
-            journey.links[at, neighbour] += 1
-            copies.append((neighbour, self.fabric.port_to(neighbour, at)))
+    def step(self, journey: Journey, copy: Copy) -> list[Copy]:
+        """Let one switch forward one copy; those that are then on a link."""
+        at, in_port, packet = copy
+        flying = []
+        for port, leaving in self.switches[at].copies(in_port, packet):
+            end = self.fabric.end_at(at, port)
+            if port == ofproto.OFPP_CONTROLLER:
+                journey.controller[at] += 1
+            elif port in (ACCESS_PORT, ACCELERATOR_PORT):
+                assert end is not None, "sent to an accelerator that does not exist"
+                kind = journey.islands if port == ACCESS_PORT else journey.accelerators
+                kind[at] += 1
+                journey.received.append((end, leaving))
+            else:
+                assert end is not None, "sent to a port that does not exist"
+                journey.links[at, end] += 1
+                flying.append((end, self.fabric.port_to(end, at), leaving))
+        assert sum(journey.links.values()) <= 4 * len(self.switches), "packet loops"
+        return flying

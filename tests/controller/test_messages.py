@@ -16,6 +16,7 @@ from controller.rules import (
     Meter,
     Output,
     Rule,
+    SetField,
     ToController,
     ToGroup,
     match,
@@ -32,6 +33,16 @@ MULTICAST = Rule(
     (ToGroup(9),),
     7,
 )
+STEERING = Rule(
+    150,
+    match(in_port=2, eth_type=0x0800, eth_src="02:00:02:01:00:07", ipv4_dst="10.2.0.8"),
+    (
+        SetField("eth_dst", "02:00:01:00:00:02"),
+        SetField("ipv4_dst", "10.1.0.2"),
+        Output(1000),
+    ),
+    8,
+)
 MISS = Rule(0, match(), (), 0)
 
 
@@ -39,7 +50,7 @@ def _mod(rule: Rule) -> Any:
     return messages.change_message(datapath(), Change("add", rule))
 
 
-@pytest.mark.parametrize("rule", [UNICAST, ARP, MULTICAST, MISS])
+@pytest.mark.parametrize("rule", [UNICAST, ARP, MULTICAST, STEERING, MISS])
 def test_a_rule_comes_back_from_a_switch_as_it_was(rule: Rule) -> None:
     assert messages.rule_of(flow_stats(_mod(rule))) == rule
 
@@ -55,8 +66,8 @@ def test_a_flow_with_a_timeout_is_not_taken_for_ours() -> None:
     assert isinstance(read.actions[-1], Foreign)
 
 
-def test_a_flow_that_changes_headers_is_not_taken_for_ours() -> None:
-    change = parser.OFPActionSetField(eth_dst="02:00:00:00:00:09")
+def test_a_flow_that_changes_headers_otherwise_is_not_taken_for_ours() -> None:
+    change = parser.OFPActionSetField(vlan_vid=9)
     apply = parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, [change])
     mod = _mod(UNICAST)
     mod.instructions = [apply]
@@ -121,6 +132,13 @@ def test_an_error_is_told_by_its_names_in_the_specification() -> None:
         (
             Change("add", MULTICAST),
             ["priority=150,ip,in_port=2,nw_src=10.0.0.1,nw_dst=239.1.1.1", "actions=group:9"],
+        ),
+        (
+            Change("add", STEERING),
+            [
+                "in_port=2,dl_src=02:00:02:01:00:07,nw_dst=10.2.0.8",
+                "actions=set_field:02:00:01:00:00:02->eth_dst,set_field:10.1.0.2->ip_dst,output:1000",
+            ],
         ),
         (Change("add", MISS), ["ADD priority=0", "actions=drop"]),
         (Change("delete", UNICAST), ["DEL_STRICT priority=100,ip,nw_dst=10.0.0.7"]),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from controller.app import FabricController
+from controller.asking import Asking
 from controller.client import NorthboundClient
 from controller.fabric import Fabric
 from controller.northbound import create_app, listening_socket, serve
@@ -27,7 +28,7 @@ def controller() -> FabricController:
 def client(controller: FabricController) -> Iterator[NorthboundClient]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    server = serve(Readout(controller), "127.0.0.1", port)
+    server = serve(controller, "127.0.0.1", port)
     yield NorthboundClient(f"http://127.0.0.1:{port}")
     server.shutdown()
     server.server_close()
@@ -85,7 +86,7 @@ def test_flows_show_what_each_switch_read_out(
     to_nyc = next(row for row in flows if row["match"].get("ipv4_dst") == "10.0.0.3")
     assert to_nyc["actions"] == [{"output": 3}]
     assert to_nyc["intent"] == "unicast"
-    assert client.groups() == {"AMS": [], "LON": [], "NYC": []}
+    assert client.switch_groups() == {"AMS": [], "LON": [], "NYC": []}
 
 
 def test_events_after_a_number_are_only_newer_ones(
@@ -122,13 +123,13 @@ def test_a_controller_that_is_not_there_is_named() -> None:
 def test_each_mistake_has_its_status_and_one_line(
     controller: FabricController, url: str, status: int
 ) -> None:
-    reply = create_app(Readout(controller)).test_client().get(url)
+    reply = create_app(Readout(controller), Asking(controller)).test_client().get(url)
     assert reply.status_code == status
     assert "\n" not in json.loads(reply.data)["error"]
 
 
 def test_it_cannot_be_written_to(controller: FabricController) -> None:
-    reply = create_app(Readout(controller)).test_client().post("/flows")
+    reply = create_app(Readout(controller), Asking(controller)).test_client().post("/flows")
     assert reply.status_code == 405
 
 

@@ -19,7 +19,7 @@ from controller.intents import (
 )
 from controller.messages import phase_messages
 from controller.rules import SwitchState
-from controller.view import NetworkView, plan
+from controller.view import NetworkView, plan, states
 from tests.controller.networks import connected_topologies, topology, triangle
 from tests.controller.pipeline import Packet, PipelineNetwork, PipelineSwitch, datapath, wire
 from topologies.errors import UserError
@@ -40,7 +40,7 @@ def _program(switch: PipelineSwitch, wanted: SwitchState) -> None:
 def _network(view: NetworkView) -> PipelineNetwork:
     fabric = Fabric.of(view.topology)
     network = PipelineNetwork.of(fabric)
-    for code, wanted in plan(fabric, view).wanted.items():
+    for code, wanted in states(fabric, view).items():
         _program(network.switches[code], wanted)
     return network
 
@@ -178,12 +178,11 @@ def test_only_a_switch_that_replicates_needs_a_group() -> None:
     }
 
 
-def test_nine_cities_hold_nine_unicast_rules_an_arp_rule_and_a_miss_rule_each() -> None:
+def test_nine_cities_hold_nine_unicast_rules_and_one_each_for_arp_igmp_and_the_rest() -> None:
     net = load("nine_city")
-    states = plan(Fabric.of(net), NetworkView(net)).wanted
-    for state in states.values():
+    for state in states(Fabric.of(net), NetworkView(net)).values():
         kinds = sorted(kind_of_cookie(rule.cookie) for rule in state.rules)
-        assert kinds == ["arp", "miss"] + ["unicast"] * 9
+        assert kinds == ["arp", "igmp", "miss"] + ["unicast"] * 9
 
 
 def test_buenos_aires_hangs_on_one_link_and_is_unreachable_without_it() -> None:
