@@ -12,6 +12,7 @@ import struct
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +53,7 @@ class Flag(IntFlag):
     REPEAT = 16
 
 
+NO_FLAGS = Flag(0)
 ALL_FLAGS = 31
 
 
@@ -63,7 +65,10 @@ class Element(IntEnum):
     INT64 = 2
 
 
-DTYPES = {Element.INT32: np.dtype("<i4"), Element.INT64: np.dtype("<i8")}
+DTYPES: dict[Element, np.dtype[Any]] = {
+    Element.INT32: np.dtype("<i4"),
+    Element.INT64: np.dtype("<i8"),
+}
 
 
 class PacketError(ValueError):
@@ -84,7 +89,7 @@ class Packet:
     child: int = NO_CHILD
     member: int = 0
     number: int = 0
-    flags: Flag = Flag(0)
+    flags: Flag = NO_FLAGS
     element: Element = Element.NONE
     leaves: int = 0
     sent_us: int = 0
@@ -210,9 +215,7 @@ class Areas:
 
     def put_into(self, packet: Packet) -> Packet:
         """Return the packet with these areas."""
-        return replace(
-            packet, element=self.element, max_area=self.max_area, sum_area=self.sum_area
-        )
+        return replace(packet, element=self.element, max_area=self.max_area, sum_area=self.sum_area)
 
     def fits(self, other: Areas) -> bool:
         """Whether the two have the same shape."""
