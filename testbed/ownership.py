@@ -45,10 +45,10 @@ class ProcessId:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a run: an island or a switch, and the network namespace that it is.
+    """A node of a run and the network namespace that it is.
 
     Attributes:
-        kind: `island` or `switch`.
+        kind: `island`, `switch` or `accelerator`.
         pid: its shell, as numbered inside the run's PID namespace.
         netns_inode: number of its network namespace, the same from every side.
     """

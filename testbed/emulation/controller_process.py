@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from controller.client import NorthboundClient
@@ -20,12 +21,16 @@ HTTP = f"{CONTROLLER_IP}:{NORTHBOUND_PORT}"
 STOP_TIMEOUT_S = 5.0
 
 
-def controller_command(topology_file: Path, log: Path) -> list[str]:
+def controller_command(
+    topology_file: Path, log: Path, accelerators: Iterable[str] = ()
+) -> list[str]:
     """Return the command of our own controller for the topology in a file."""
-    return [
+    command = [
         *(sys.executable, "-m", "controller", str(topology_file)),
         *("--listen", LISTEN, "--http", HTTP, "--log", str(log)),
     ]
+    sites = ",".join(sorted(accelerators))
+    return [*command, "--accelerators", sites] if sites else command
 
 
 def foreign_command(application: Path, log: Path) -> list[str]:

@@ -18,13 +18,20 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import Host, Node
 
-from controller.fabric import CONTROLLER_IP, OPENFLOW_PORT, Fabric, island_end
+from controller.fabric import (
+    CONTROLLER_IP,
+    OPENFLOW_PORT,
+    Fabric,
+    accelerator_end,
+    island_end,
+)
 from testbed import ownership
 from testbed.emulation import settings
 from testbed.emulation.plan import (
     MANAGEMENT_BRIDGE,
     MANAGEMENT_INTERFACE,
     WirePlan,
+    accelerator_cable,
     plan_wires,
     port_interface,
 )
@@ -87,6 +94,8 @@ class Network:
         self._make_nodes()
         for wire in self.wires:
             self._lay(wire)
+        for code in sorted(self.fabric.accelerators):
+            self._lay_accelerator(code)
         self._lay_management()
         self._set_up()
 
@@ -103,6 +112,10 @@ class Network:
         switch: OpenVSwitch = self._net[site]
         return switch
 
+    def accelerator(self, site: str) -> Node:
+        """Return the Mininet node of a site's accelerator."""
+        return self._net[accelerator_end(site)]
+
     def switches(self) -> tuple[OpenVSwitch, ...]:
         """Return every switch in order of the sites."""
         return tuple(self.switch(code) for code in self.fabric.codes)
@@ -118,7 +131,11 @@ class Network:
             _owned(self.switch(code), "switch", code, fabric.switch_management_ip(code))
             for code in fabric.codes
         ]
-        return (*islands, *switches)
+        accelerators = [
+            _owned(self.accelerator(code), "accelerator", code, "")
+            for code in sorted(fabric.accelerators)
+        ]
+        return (*islands, *switches, *accelerators)
 
     def stop(self) -> None:
         """End switches and nodes; interfaces go with their namespaces."""
@@ -137,6 +154,8 @@ class Network:
                 directory=self._directory / f"s{self.fabric.dpid(code)}",
                 realtime=self._options.realtime,
             )
+        for code in sorted(self.fabric.accelerators):
+            self._net.addHost(accelerator_end(code), cls=Host, ip=None, mac=None)
 
     def _switch_spec(self, code: str) -> SwitchSpec:
         return SwitchSpec(
@@ -162,6 +181,18 @@ class Network:
             addr2=room_mac,
         )
 
+    def _lay_accelerator(self, code: str) -> None:
+        accelerator, port = accelerator_cable(self.fabric, code)
+        self._net.addLink(
+            self._net[accelerator.node],
+            self._net[port.node],
+            cls=Cable,
+            intfName1=accelerator.interface,
+            intfName2=port.interface,
+            addr1=accelerator.mac,
+            addr2=port.mac,
+        )
+
     def _lay_management(self) -> None:
         names = [name for code in self.fabric.codes for name in (island_end(code), code)]
         for number, name in enumerate(names):
@@ -185,6 +216,13 @@ class Network:
         management = settings.management_address(fabric.switch_management_ip(code))
         switch = settings.switch_commands(ports, self.topology.mtu_bytes)
         run_in(self.switch(code), [*settings.quiet_namespace(), *management, *switch])
+        if code in fabric.accelerators:
+            own = settings.accelerator_commands(
+                fabric.accelerator_ip(code),
+                self.topology.mtu_bytes,
+                self._island_settings.checksum_offload,
+            )
+            run_in(self.accelerator(code), [*settings.quiet_namespace(), *own])
 
 
 def _bare_mininet() -> Mininet:

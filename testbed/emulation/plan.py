@@ -15,7 +15,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.fabric import ACCESS_PORT, ISLAND_INTERFACE, Fabric, island_end
+from controller.fabric import (
+    ACCELERATOR_INTERFACE,
+    ACCELERATOR_PORT,
+    ACCESS_PORT,
+    ISLAND_INTERFACE,
+    Fabric,
+    accelerator_end,
+    island_end,
+)
 from topologies.model import Direction, Topology
 
 MANAGEMENT_INTERFACE = "mgmt0"
@@ -75,6 +83,19 @@ def _access_ends(fabric: Fabric, site: str) -> tuple[NodeEnd, NodeEnd]:
     island = NodeEnd(island_end(site), ISLAND_INTERFACE, fabric.island_mac(site))
     interface = port_interface(ACCESS_PORT)
     return island, NodeEnd(site, interface, port_mac(fabric.dpid(site), ACCESS_PORT))
+
+
+def accelerator_cable(fabric: Fabric, site: str) -> tuple[NodeEnd, NodeEnd]:
+    """Return the ends of the cable between a site's accelerator and its switch.
+
+    It is no wire: an accelerator sits in the device that switches, so nothing shapes what it is
+    given; its own limits are those of `testbed.accelerator`.
+    """
+    accelerator = NodeEnd(
+        accelerator_end(site), ACCELERATOR_INTERFACE, fabric.accelerator_mac(site)
+    )
+    mac = port_mac(fabric.dpid(site), ACCELERATOR_PORT)
+    return accelerator, NodeEnd(site, port_interface(ACCELERATOR_PORT), mac)
 
 
 def plan_wires(topology: Topology, fabric: Fabric) -> tuple[WirePlan, ...]:

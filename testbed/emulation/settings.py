@@ -12,13 +12,20 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from controller.fabric import ISLAND_INTERFACE, PREFIX_LENGTH
+from controller.fabric import (
+    ACCELERATOR_INTERFACE,
+    ISLAND_INTERFACE,
+    PREFIX_LENGTH,
+    WAN_NETWORK,
+)
 from testbed.emulation.plan import MANAGEMENT_INTERFACE
 from topologies.model import Topology
 from topologies.routing import Routes
 
 Command = list[str]
 _KERNEL_TCP_MAX_BYTES = 6 * 2**20
+WAN_PREFIX_LENGTH = int(WAN_NETWORK.partition("/")[2])
+MULTICAST = "224.0.0.0/4"
 
 
 @dataclass(frozen=True)
@@ -66,10 +73,24 @@ def quiet_namespace() -> list[Command]:
     ]
 
 
-def _interface(name: str, address: str, mtu_bytes: int) -> list[Command]:
+def _interface(
+    name: str, address: str, mtu_bytes: int, prefix_length: int = PREFIX_LENGTH
+) -> list[Command]:
     return [
         ["ip", "link", "set", name, "mtu", str(mtu_bytes), "up"],
-        ["ip", "address", "add", f"{address}/{PREFIX_LENGTH}", "dev", name],
+        ["ip", "address", "add", f"{address}/{prefix_length}", "dev", name],
+    ]
+
+
+def _on_wan(name: str, address: str, mtu_bytes: int, checksum_offload: bool) -> list[Command]:
+    """The end of a cable to a switch: islands, accelerators and trees are all on its link."""
+    offload = [] if checksum_offload else [["ethtool", "-K", name, "tx", "off"]]
+    return [
+        *offload,
+        *_interface(name, address, mtu_bytes, WAN_PREFIX_LENGTH),
+        ["ip", "route", "add", MULTICAST, "dev", name],
+        sysctl("net.ipv4.conf.all.arp_ignore", 1),
+        sysctl("net.ipv4.conf.all.arp_announce", 2),
     ]
 
 
@@ -81,19 +102,18 @@ def management_address(address: str) -> list[Command]:
 def island_commands(address: str, settings: IslandSettings) -> list[Command]:
     """Return the commands that set up an island's WAN interface and its TCP."""
     buffers = f"4096 131072 {settings.tcp_buffer_bytes}"
-    offload = (
-        [] if settings.checksum_offload else [["ethtool", "-K", ISLAND_INTERFACE, "tx", "off"]]
-    )
     return [
-        *offload,
-        *_interface(ISLAND_INTERFACE, address, settings.mtu_bytes),
+        *_on_wan(ISLAND_INTERFACE, address, settings.mtu_bytes, settings.checksum_offload),
         sysctl("net.ipv4.tcp_congestion_control", settings.congestion_control),
         sysctl("net.ipv4.tcp_rmem", buffers),
         sysctl("net.ipv4.tcp_wmem", buffers),
         sysctl("net.ipv4.tcp_no_metrics_save", 1),
-        sysctl("net.ipv4.conf.all.arp_ignore", 1),
-        sysctl("net.ipv4.conf.all.arp_announce", 2),
     ]
+
+
+def accelerator_commands(address: str, mtu_bytes: int, checksum_offload: bool) -> list[Command]:
+    """Return the commands that set up an accelerator's one interface."""
+    return _on_wan(ACCELERATOR_INTERFACE, address, mtu_bytes, checksum_offload)
 
 
 def switch_commands(interfaces: list[str], mtu_bytes: int) -> list[Command]:

@@ -1,0 +1,1 @@
+"""From a plan's trees to what controller, accelerators and workers are told of them."""

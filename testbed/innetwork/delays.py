@@ -1,0 +1,48 @@
+"""How long a tree's ways are without any queue: up to its root, and down from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from topologies.model import Direction, Topology
+
+Hops = Iterable[tuple[str, str]]
+
+
+def down_ms(topology: Topology, root: str, hops: Hops) -> dict[str, float]:
+    """Return the delay from the root's switch to the switch of every site of a tree."""
+    return _from_root(topology, root, hops, downwards=True)
+
+
+def up_ms(topology: Topology, root: str, hops: Hops) -> dict[str, float]:
+    """Return the delay from the switch of every site of a tree to the root's switch."""
+    return _from_root(topology, root, hops, downwards=False)
+
+
+def to_island_ms(topology: Topology, site: str) -> float:
+    """Return the delay of an access port towards the island."""
+    return topology.directions()[Direction.down(site)].one_way_delay_ms
+
+
+def from_island_ms(topology: Topology, site: str) -> float:
+    """Return the delay of an access port from the island."""
+    return topology.directions()[Direction.up(site)].one_way_delay_ms
+
+
+def _from_root(topology: Topology, root: str, hops: Hops, downwards: bool) -> dict[str, float]:
+    children = _children(hops)
+    specs = topology.directions()
+    delay_ms, order = {root: 0.0}, [root]
+    for parent in order:
+        for child in children.get(parent, ()):
+            way = Direction(parent, child) if downwards else Direction(child, parent)
+            delay_ms[child] = delay_ms[parent] + specs[way].one_way_delay_ms
+            order.append(child)
+    return delay_ms
+
+
+def _children(hops: Hops) -> Mapping[str, list[str]]:
+    children: dict[str, list[str]] = {}
+    for parent, child in hops:
+        children.setdefault(parent, []).append(child)
+    return children
