@@ -56,7 +56,6 @@ class Floor:
 def floor_of(
     model: CostModel,
     collective: str,
-    latency_ns: IntArray | None = None,
     pool: TreePool | None = None,
 ) -> Floor:
     """Return the floors of a collective for a network of at most a dozen sites.
@@ -64,7 +63,6 @@ def floor_of(
     Args:
         model: the network and its capabilities.
         collective: of which collective.
-        latency_ns: (2^n,) least latencies where they are known better than by a bound.
         pool: all trees of the network, for better floors where accelerators are few.
     """
     size = model.network.size
@@ -80,7 +78,7 @@ def floor_of(
     if model.capabilities.sums_anywhere or collective not in (AGGREGATION, INNETWORK):
         pool = None
     units = np.hstack([_access(model, collective, pool), _cuts(model, collective, pool)])
-    latency = _latency(model, collective) if latency_ns is None else latency_ns
+    latency = _latency(model, collective)
     return Floor(collective, units, latency, _traversals(model, collective), installed)
 
 

@@ -96,7 +96,7 @@ def exact_rings(
     network: Network, members: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the best of all orders of sorted members: by load first, and by latency first."""
-    places = _orders(len(members))
+    places = orders_of(len(members))
     orders, wan, latency = _measured(network, members)
     crossed = _crossings(network.crossings(members), places)
     busiest = np.asarray(np.max(crossed * network.slowness, axis=1)).round(_FLOAT_DIGITS)
@@ -114,14 +114,14 @@ def every_ring(
         ((n-1)!, n) orders, ((n-1)!, D) crossings of every direction, ((n-1)!,) nanoseconds.
     """
     orders, _, latency = _measured(network, members)
-    return orders, _crossings(network.crossings(members), _orders(len(members))), latency
+    return orders, _crossings(network.crossings(members), orders_of(len(members))), latency
 
 
 def _measured(network: Network, members: tuple[int, ...]) -> tuple[IntArray, IntArray, IntArray]:
-    orders = np.asarray(members, dtype=np.int64)[_orders(len(members))]
+    orders = np.asarray(members, dtype=np.int64)[orders_of(len(members))]
     following = np.roll(orders, -1, axis=1)
     wan = network.wan_hops[orders, following].sum(axis=1)
-    return orders, wan, _latency(network.delay_ns[orders, following])
+    return orders, wan, ring_latency_ns(network.delay_ns[orders, following])
 
 
 def ring_cost(network: Network, order: Sequence[int]) -> RingCost:
@@ -133,11 +133,11 @@ def ring_cost(network: Network, order: Sequence[int]) -> RingCost:
     delays = np.array([network.delay_ns[hop] for hop in hops])
     busiest = round(float((crossed * network.slowness).max()), _FLOAT_DIGITS)
     wan = int(sum(network.wan_hops[hop] for hop in hops))
-    return RingCost(busiest, wan, int(_latency(delays[None, :])[0]))
+    return RingCost(busiest, wan, int(ring_latency_ns(delays[None, :])[0]))
 
 
-def _latency(hop_delay_ns: IntArray) -> IntArray:
-    """Return the longest chain of 2(n-1) hops: twice around, without the cheapest two in a row.
+def ring_latency_ns(hop_delay_ns: IntArray) -> IntArray:
+    """Return the longest chain of 2(n-1) hops: twice around, less the cheapest two in a row.
 
     A chunk starts at any member and goes to its successor again and again; nothing but its own
     arrival starts the next step, so no step waits for the slowest hop elsewhere.
@@ -147,8 +147,8 @@ def _latency(hop_delay_ns: IntArray) -> IntArray:
 
 
 @lru_cache(maxsize=16)
-def _orders(count: int) -> NDArray[np.int8]:
-    """((n-1)!, n) every order of n members that begins with the first, in lexicographic order."""
+def orders_of(count: int) -> NDArray[np.int8]:
+    """Return ((n-1)!, n) every order of n members that begins with the first, lexicographic."""
     rest = np.array(list(permutations(range(1, count))), dtype=np.int8).reshape(-1, count - 1)
     return np.hstack([np.zeros((len(rest), 1), dtype=np.int8), rest])
 

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from schedules.capabilities import RING, TREE_COLLECTIVES
 from schedules.constraints import Clock, Constraints
-from schedules.cost import CliqueWork, CostModel, RoundCost, clique_work
+from schedules.cost import CliqueWork, CostModel, RoundCost
 from schedules.floors import Floor, floor_of
-from schedules.joint_rings import JointRings
 from schedules.learned import LearnedFloors
 from schedules.network import FloatArray, IntArray
 from schedules.partitions import MaskArray, all_partitions, chunks, cliques, sizes
 from schedules.pool import TreePool
+from schedules.ring import best_ring
+from schedules.ring_rounds import RingRounds
 from schedules.splitting import Split, SplitProblem, split_round
 from schedules.tables import Style, styles
 from schedules.watch import Watch
@@ -85,11 +86,11 @@ class RoundSet:
     best_s: FloatArray
     traversals: FloatArray
     evaluated: NDArray[np.bool_]
-    _floors: tuple[Floor, ...]
+    _floors: dict[str, Floor]
     _floor_by: FloatArray
     _styles: list[Style]
     _pool: TreePool | None
-    _rings: JointRings | None
+    _rings: RingRounds | None
     _choice: NDArray[np.int8]
     _refined: dict[int, _Refined] = field(default_factory=dict)
     _learned: dict[str, LearnedFloors] = field(default_factory=dict)
@@ -109,10 +110,13 @@ class RoundSet:
         if set(collectives) & set(TREE_COLLECTIVES):
             pool = TreePool.of(model.tree_network)
         small = size <= FULLY_TABLED_SITES
-        tabled = [c for c in collectives if c != RING or small]
-        found = [style for c in tabled for style in styles(model, c, pool)]
+        found = [style for c in collectives if c != RING for style in styles(model, c, pool)]
         masks = _allowed(all_partitions(size), size, constraints)
         count = len(masks)
+        rings = (
+            RingRounds.of(model.network, clock, masks) if small and RING in collectives else None
+        )
+        bounded = [c for c in collectives if c != RING or rings is None]
         counts = sizes(size).astype(np.int64)
         rounds = cls(
             model=model,
@@ -125,11 +129,11 @@ class RoundSet:
             best_s=np.full(count, np.inf),
             traversals=np.full(count, np.inf),
             evaluated=np.zeros(count, dtype=np.bool_),
-            _floors=tuple(floor_of(model, c, _exact_latency(found, c), pool) for c in collectives),
+            _floors={c: floor_of(model, c, pool) for c in bounded},
             _floor_by=np.zeros((len(collectives), count)),
             _styles=found,
             _pool=pool,
-            _rings=JointRings(model.network, clock) if small else None,
+            _rings=rings,
             _choice=np.full(count, -1, dtype=np.int8),
         )
         for rows in chunks(count, 1 << 13 if small else 1 << 16):
@@ -139,8 +143,12 @@ class RoundSet:
     # --- floors -----------------------------------------------------------------------------------
 
     def _raise_floors(self, rows: slice | IntArray, contention: bool) -> None:
-        for number, floor in enumerate(self._floors):
-            raised = self._floor_seconds(floor, self.masks[rows], contention)
+        for number, collective in enumerate(self.collectives):
+            if collective in self._floors:
+                floor = self._floors[collective]
+                raised = self._floor_seconds(floor, self.masks[rows], contention)
+            else:
+                raised = self._ring_seconds(rows)
             known = self._floor_by[number, rows]
             self._floor_by[number, rows] = np.maximum(known, raised)
         self._renew_floors(rows)
@@ -157,6 +165,14 @@ class RoundSet:
         latency = floor.latency_ns[masks].max(axis=1)
         seconds = self.clock.seconds(units, latency, self._compute(masks))
         return self._within_limits(seconds, floor.groups[masks].sum(axis=1))
+
+    def _ring_seconds(self, rows: slice | IntArray) -> FloatArray:
+        """Return what the best rings take, which is known of every round."""
+        rings = self._rings
+        assert rings is not None
+        units, latency = rings.transfer_units[rows], rings.latency_ns[rows].astype(np.float64)
+        seconds = self.clock.seconds(units, latency, self._compute(self.masks[rows]))
+        return self._within_limits(seconds, np.zeros(len(seconds), dtype=np.int64))
 
     def _within_limits(self, seconds: FloatArray, groups: IntArray) -> FloatArray:
         """Return seconds, inf where a round breaks a limit."""
@@ -188,23 +204,27 @@ class RoundSet:
             self._evaluate(rows[part])
 
     def _evaluate(self, rows: IntArray) -> None:
-        masks = self.masks[rows]
-        compute = self._compute(masks)
-        groups = {floor.collective: floor.groups for floor in self._floors}
         best = np.full(len(rows), np.inf)
         crossed, choice = best.copy(), np.full(len(rows), -1, dtype=np.int8)
-        for number, style in enumerate(self._styles):
-            units = (_summed(style.loads, masks) * self.model.slowness).max(axis=1)
-            seconds = self.clock.seconds(units, style.latency_ns[masks].max(axis=1), compute)
-            installed = groups[style.collective][masks].sum(axis=1)
-            seconds = self._within_limits(seconds, installed)
-            wan = style.traversals[masks].sum(axis=1)
+        for number, (seconds, wan) in enumerate(self._choices(rows)):
             near = seconds <= best * (1 + TOLERANCE)
             better = (seconds < best * (1 - TOLERANCE)) | (near & (wan < crossed - TOLERANCE))
             best[better], crossed[better], choice[better] = seconds[better], wan[better], number
         self.best_s[rows], self.traversals[rows], self._choice[rows] = best, crossed, choice
         self.evaluated[rows] = True
         self._raise_floors(rows, contention=True)
+
+    def _choices(self, rows: IntArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield seconds and traversals of some rounds in every style, and as rings after that."""
+        masks = self.masks[rows]
+        compute = self._compute(masks)
+        for style in self._styles:
+            units = (_summed(style.loads, masks) * self.model.slowness).max(axis=1)
+            seconds = self.clock.seconds(units, style.latency_ns[masks].max(axis=1), compute)
+            installed = self._floors[style.collective].groups[masks].sum(axis=1)
+            yield self._within_limits(seconds, installed), style.traversals[masks].sum(axis=1)
+        if self._rings is not None:
+            yield self._ring_seconds(rows), self._rings.traversals[rows]
 
     def evaluate_promising(
         self, promise: Callable[[], FloatArray], watch: Watch, batch: int = 1 << 11
@@ -243,21 +263,17 @@ class RoundSet:
         for number, collective in enumerate(self.collectives):
             if self._floor_by[number, row] < self.best_s[row] * (1 - TOLERANCE):
                 if collective == RING:
-                    self._refine_rings(row, number)
+                    self._refine_rings(row)
                 elif collective in TREE_COLLECTIVES:
                     self._refine_trees(row, number, enough_s)
         self._renew_floors(np.array([row]))
 
-    def _refine_rings(self, row: int, number: int) -> None:
-        found = cliques(self.masks[row])
-        if self._rings is None:
-            works = [clique_work(self.model, RING, clique) for clique in found]
-            orders = tuple(work.members for work in works if work is not None)
+    def _refine_rings(self, row: int) -> None:
+        """Offer each clique's best ring on its own; small networks have all rings tabled."""
+        for latency_first in (False, True):
+            network, found = self.model.network, cliques(self.masks[row])
+            orders = tuple(best_ring(network, clique, latency_first) for clique in found)
             self._offer(row, _Refined(RING, orders=orders))
-            return
-        _, orders = self._rings.best(found)
-        seconds = self._offer(row, _Refined(RING, orders=orders))
-        self._floor_by[number, row] = max(self._floor_by[number, row], seconds)
 
     def _refine_trees(self, row: int, number: int, enough_s: float) -> None:
         collective, masks = self.collectives[number], self.masks[[row]]
@@ -267,7 +283,7 @@ class RoundSet:
             self._floor_by[number, row] = np.inf
             return
         self._offer(row, _Refined(collective, split=split))
-        latency = self._floors[number].latency_ns[masks].max(axis=1)
+        latency = self._floors[collective].latency_ns[masks].max(axis=1)
         least = self.clock.seconds(np.array([split.bound]), latency, self._compute(masks))[0]
         least = max(float(least), split.least_s)
         self._floor_by[number, row] = max(self._floor_by[number, row], least)
@@ -278,7 +294,8 @@ class RoundSet:
         small = self.model.network.size <= FULLY_TABLED_SITES
         if self._pool is None or not (self._pool.complete and small):
             return
-        collective, floor = self.collectives[number], self._floors[number]
+        collective = self.collectives[number]
+        floor = self._floors[collective]
         if collective not in self._learned:
             learned = LearnedFloors(self.model, collective, self._pool, self.masks)
             self._learned[collective] = learned
@@ -292,7 +309,7 @@ class RoundSet:
 
     def _free_units(self, number: int) -> FloatArray:
         if number not in self._units:
-            table = self._floors[number].units
+            table = self._floors[self.collectives[number]].units
             parts = [_summed(table, self.masks[rows]).max(axis=1) for rows in self._all_rows()]
             self._units[number] = np.concatenate(parts)
         return self._units[number]
@@ -329,6 +346,9 @@ class RoundSet:
             refined = self._refined[row]
             collective = refined.collective
             works = list(refined.works())
+        elif self._choice[row] == len(self._styles) and self._rings is not None:
+            collective = RING
+            works = [CliqueWork(order) for order in self._rings.orders(row)]
         else:
             style = self._styles[self._choice[row]]
             collective = style.collective
@@ -353,12 +373,6 @@ class RoundSet:
     def cliques(self, row: int) -> list[tuple[int, ...]]:
         """Return the cliques of a round, sorted."""
         return cliques(self.masks[row])
-
-
-def _exact_latency(found: Sequence[Style], collective: str) -> IntArray | None:
-    """Return the least latencies of a collective where they were searched for exactly."""
-    rings = [style.latency_ns for style in found if style.collective == collective == RING]
-    return rings[-1] if rings else None
 
 
 def _summed(table: FloatArray, masks: MaskArray) -> FloatArray:

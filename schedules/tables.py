@@ -18,13 +18,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from schedules.capabilities import AGGREGATION, EXCHANGE, INNETWORK, MULTICAST, RING
+from schedules.capabilities import AGGREGATION, EXCHANGE, INNETWORK, MULTICAST
 from schedules.cost import (
     CarriedTree,
     CliqueWork,
     CostModel,
-    clique_latency_ns,
-    clique_loads,
 )
 from schedules.network import FloatArray, IntArray
 from schedules.partitions import members, sizes
@@ -38,7 +36,6 @@ from schedules.pool import (
     longest_within,
     summed,
 )
-from schedules.ring import exact_rings
 from schedules.trees import Hop, Tree
 
 Loads = tuple[IntArray, CountArray]
@@ -67,8 +64,6 @@ def styles(model: CostModel, collective: str, pool: TreePool | None = None) -> l
     """Return the styles of a collective for a network of at most a dozen sites."""
     if collective == EXCHANGE:
         return [_exchange(model)]
-    if collective == RING:
-        return _rings(model)
     pool = pool or TreePool.of(model.tree_network)
     if collective == INNETWORK:
         return _innetwork(model, pool)
@@ -99,24 +94,6 @@ def _sum_over_members(rows: FloatArray, out: FloatArray, sites: int) -> None:
     out[0] = 0
     for site in range(sites):
         out[1 << site : 2 << site] = out[: 1 << site] + rows[site]
-
-
-def _rings(model: CostModel) -> list[Style]:
-    """The ring of least load and the ring of least latency; only for cliques searched exactly."""
-    cliques = [members(mask) for mask in range(1 << model.network.size)]
-    found = [
-        exact_rings(model.network, clique) if len(clique) >= 2 else (clique, clique)
-        for clique in cliques
-    ]
-    return [_ring_style(model, [both[number] for both in found]) for number in range(2)]
-
-
-def _ring_style(model: CostModel, orders: Sequence[tuple[int, ...]]) -> Style:
-    works = [CliqueWork(order) for order in orders]
-    loads = np.array([clique_loads(model, RING, work) for work in works])
-    latency = np.array([clique_latency_ns(model, RING, work) for work in works], dtype=np.int64)
-    wan = loads[:, : model.network.wan_count].sum(axis=1)
-    return Style(RING, loads, latency, wan, works.__getitem__)
 
 
 # --- trees ----------------------------------------------------------------------------------------
