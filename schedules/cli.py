@@ -21,6 +21,7 @@ from rich.console import Console
 
 from topologies.errors import AtollError, UserError
 from topologies.files import load
+from topologies.model import Topology
 
 if TYPE_CHECKING:
     from schedules.capabilities import Capabilities
@@ -105,7 +106,7 @@ def plan_command(
     ] = True,
     time_limit_s: Annotated[
         float | None,
-        typer.Option("--time-limit-s", help="Longest search; 60 above a dozen sites by default."),
+        typer.Option("--time-limit-s", help="Longest search; 60 above nine sites by default."),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Picture to write: .png, .svg or .pdf.")
@@ -126,12 +127,15 @@ def plan_command(
 
     if compare and (plot or out or collective or capability):
         raise UserError("--compare takes no --capability, --collective, --plot or --out")
-    loaded = load(topology)
+    if straggler and not compute_s:
+        raise UserError("--straggler needs --compute-s: without computing nobody is late")
+    _check_picture(plot)
+    loaded = _scaled(topology, rate_scale)
     name = "multicast+aggregation" if compare else capability or "unicast"
     offered = _capabilities(name, accelerators)
     offered = _limited(offered, accelerator_mbps, fan_in, max_groups, loaded.codes)
     problem = Problem(
-        Network.of(loaded.scaled(rate_scale)),
+        Network.of(loaded),
         offered,
         objective,
         collective,
@@ -158,7 +162,7 @@ def bounds_command(
     from schedules.report import bound_rows, bounds_table
 
     check_message(message_mb * BYTES_PER_MB)
-    loaded = load(topology).scaled(rate_scale)
+    loaded = _scaled(topology, rate_scale)
     bounds = all_bounds(loaded, message_mb * BYTES_PER_MB)
     if as_json:
         print(json.dumps({"rows": bound_rows(bounds)}, indent=1))
@@ -168,6 +172,20 @@ def bounds_command(
 
 
 # --- what the options mean ------------------------------------------------------------------------
+
+
+def _scaled(name: str, rate_scale: float) -> Topology:
+    if not 0 < rate_scale < inf:
+        raise UserError(f"--rate-scale {rate_scale:g} is not above zero")
+    return load(name).scaled(rate_scale)
+
+
+def _check_picture(path: Path | None) -> None:
+    """Refuse a picture's name before the search, not after it."""
+    if path is not None:
+        from topologies.picture import check_format
+
+        check_format(path)
 
 
 def _capabilities(name: str, accelerators: str | None) -> Capabilities:
@@ -316,7 +334,7 @@ def progress_text(progress: Progress) -> str:
 def _shown(watch: Watch) -> Iterator[None]:
     """Show a search that takes longer than a moment on standard error."""
     console = _console(stderr=True)
-    last = time.monotonic() + SILENT_SECONDS - SECONDS_BETWEEN_LINES
+    last = time.monotonic()
     status = console.status("planning")
 
     def on_terminal(progress: Progress) -> None:

@@ -19,7 +19,7 @@ from schedules.solution import (
     FAIR_OBJECTIVE,
     MEAN_OBJECTIVE,
 )
-from schedules.solve import Solved, solve
+from schedules.solve import Solved, enumerable, shortest_round_s, solve
 from schedules.watch import Watch
 
 TRIAL_SECONDS = 20.0
@@ -97,10 +97,12 @@ def _solved(problem: Problem) -> Solved | None:
 
 
 def _hint(problem: Problem) -> str:
-    """Say how long a round would have to be allowed to last, where that alone is the trouble."""
+    """Say how long a round would have to be allowed to last, where a limit on it is set."""
     if problem.constraints.max_round_s is None:
         return ""
     freed = problem.changed(constraints=replace(problem.constraints, max_round_s=None))
+    if problem.objective == EXCHANGE_OBJECTIVE and enumerable(problem):
+        return f" (the shortest round takes {shortest_round_s(freed):.4g} s)"
     solved = _solved(freed)
     if solved is None:
         return ""

@@ -24,24 +24,24 @@ from matplotlib.transforms import Bbox
 
 from schedules.cost import CostModel, clique_loads
 from schedules.network import FloatArray
-from schedules.plan import Plan, PlannedRound
+from schedules.plan import Plan, PlannedRound, Predicted
 from schedules.replay import works_of
 from topologies.cartography import Window, crowds, link_arcs, window_around, window_of
-from topologies.errors import UserError
 from topologies.labels import Labels, Spot, spots_along, spots_around
 from topologies.model import Link, Site, Topology
 from topologies.picture import (
     DOTS_PER_INCH,
-    FORMATS,
     INK,
     INSET_SIZE,
     MOST_NAMED_LINKS,
     MOST_NAMED_SITES,
     MUTED,
     STYLE,
+    check_format,
     connect_close_up,
     emptiest_corner,
     prepare_map,
+    save,
 )
 
 CLIQUE_COLOURS = (
@@ -55,6 +55,7 @@ TITLE_INCHES, HEADER_INCHES, LEGEND_INCHES, GAP_INCHES = 0.62, 0.68, 0.55, 0.12
 WIDEST_POINTS, NARROWEST_POINTS, MEDIAN_POINTS = 8.0, 0.8, 0.9
 DISC_POINTS = (7.0, 15.0)
 POINTS_PER_INCH = 72
+DOT = "   \N{MIDDLE DOT}   "
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,15 +126,9 @@ def draw_plan(plan: Plan, topology: Topology, path: str | Path) -> None:
         UserError: for a format other than SVG, PNG or PDF, a file that cannot be written, or a plan
             of another topology.
     """
-    if Path(path).suffix.lower() not in FORMATS:
-        raise UserError(f"{path}: no such picture format; end the name in {', '.join(FORMATS)}")
+    check_format(path)
     with mpl.rc_context(STYLE):
-        figure = plan_picture(plan, topology)
-        dates = {"Date": None} if Path(path).suffix.lower() == ".svg" else {}
-        try:
-            figure.savefig(path, dpi=DOTS_PER_INCH, metadata=dates)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        save(plan_picture(plan, topology), path)
 
 
 def plan_picture(plan: Plan, topology: Topology) -> Figure:
@@ -175,8 +170,7 @@ def _title(figure: Figure, scene: PlanScene) -> None:
     facts += [f"{plan.value:.4g} {plan.unit}", proof]
     if len(plan.rounds) > MOST_PANELS:
         facts.append(f"the {MOST_PANELS} most run of {len(plan.rounds)} rounds")
-    text = "   \N{MIDDLE DOT}   ".join(facts)
-    figure.text(end + 0.2 / width, y, text, color=MUTED, size=12, va="center_baseline")
+    figure.text(end + 0.2 / width, y, DOT.join(facts), color=MUTED, size=12, va="center_baseline")
 
 
 def _header(
@@ -187,7 +181,9 @@ def _header(
     width, height = figure.get_size_inches()
     planned = scene.rounds[place].planned
     predicted = planned.predicted
-    share = f", {planned.share:.0%} of all rounds" if len(scene.plan.rounds) > 1 else ""
+    share = f", {planned.share:.0%} of rounds" if len(scene.plan.rounds) > 1 else ""
+    facts = [f"{predicted.round_s:.3g} s", _busiest_text(predicted)]
+    facts.append(f"{predicted.traversals:.4g} traversals")
     y = (top - 0.17) / height
     figure.text(
         (left + 0.18) / width,
@@ -201,14 +197,18 @@ def _header(
     figure.text(
         (left + wide - 0.18) / width,
         y,
-        f"{predicted.round_s:.3g} s   \N{MIDDLE DOT}   {predicted.transfer_units:.3g} messages over "
-        f"{predicted.busiest}   \N{MIDDLE DOT}   {predicted.traversals:.4g} link traversals",
+        DOT.join(facts),
         color=MUTED,
         size=10.5,
         ha="right",
         va="center",
     )
     _chips(figure, planned, (left + 0.18, top - 0.47, left + wide - 0.18))
+
+
+def _busiest_text(predicted: Predicted) -> str:
+    messages = f"{predicted.load[predicted.busiest]:.3g}"
+    return f"{messages} message{'s' * (messages != '1')} over {predicted.busiest}"
 
 
 def _chips(figure: Figure, planned: PlannedRound, at_inches: tuple[float, float, float]) -> None:
@@ -271,7 +271,7 @@ def _legend(figure: Figure, scene: PlanScene) -> None:
         )
         x = _legend_text(figure, x + 0.26, y, f"{messages:.3g}") + 0.18
     x = _legend_text(figure, x - 0.06, y, "through an access port") + 0.5
-    _legend_text(figure, x, y, "traffic keeps to the right; a white disc is idle")
+    _legend_text(figure, x, y, "traffic keeps right; white: idle")
 
 
 def _of_messages(scene: PlanScene, where: str) -> str:
@@ -312,9 +312,16 @@ def _panel(panel: _Panel, canvas: FigureCanvasAgg) -> None:
     groups = [] if scene.large else crowds(topology, panel.window)
     for group in groups:
         _close_up(panel, labels, group)
-    crowded = {site.code for group in groups for site in group}
-    named = [] if scene.large else [s for s in topology.sites if s.code not in crowded]
-    _draw_labels(panel, labels, named, topology.links if not scene.large else ())
+    if not scene.large:
+        inner = {link for group in groups for link in _links_within(topology, group)}
+        crowded = {site.code for group in groups for site in group}
+        named = [site for site in topology.sites if site.code not in crowded]
+        _draw_labels(panel, labels, named, [x for x in topology.links if x not in inner])
+
+
+def _links_within(topology: Topology, group: Sequence[Site]) -> list[Link]:
+    codes = {site.code for site in group}
+    return [link for link in topology.links if {link.a, link.b} <= codes]
 
 
 def _close_up(panel: _Panel, labels: Labels, group: Sequence[Site]) -> None:
@@ -329,7 +336,7 @@ def _close_up(panel: _Panel, labels: Labels, group: Sequence[Site]) -> None:
     inner = Labels(inset, labels.canvas)
     close_up = _Panel(panel.scene, panel.loads, inset, window)
     _draw_network(close_up, inner)
-    _draw_labels(close_up, inner, group, ())
+    _draw_labels(close_up, inner, group, _links_within(panel.scene.topology, group))
     connect_close_up(panel.axes, inset, places)
     labels.keep_off_box(inset.get_window_extent())
 

@@ -36,7 +36,7 @@ from schedules.plan import (
 )
 from schedules.problem import Problem
 from schedules.ring import EXACT_RING_MEMBERS, best_ring
-from schedules.rounds import ChosenRound
+from schedules.rounds import FULLY_TABLED_SITES, ChosenRound
 from schedules.solution import (
     EXCHANGE_OBJECTIVE,
     FAIR_OBJECTIVE,
@@ -45,14 +45,14 @@ from schedules.solution import (
     Solution,
     cycle,
 )
-from schedules.solve import Solved, enumerable, solve, worth_of_one_round
+from schedules.solve import Solved, solve, worth_of_one_round
 from schedules.trees import upward_streams
 from schedules.watch import Watch
 from topologies.errors import RunError, UserError
 from topologies.model import Topology
 
 DEFAULT_MESSAGE_BYTES = 1_000_000_000
-LARGE_NETWORK_LIMIT_S = 60.0
+UNTABLED_LIMIT_S = 60.0
 LONGEST_CYCLE = 60
 CLOSE_ENOUGH = 0.99
 
@@ -79,7 +79,7 @@ def plan(
         constraints: limits on every round.
         count_latency: whether propagation is part of a round's time.
         watch: hears of progress and may end the search early with the best plan so far; without
-            one, networks too large to enumerate are searched for a minute.
+            one, a network of more than nine sites is searched for a minute.
 
     Raises:
         UserError: for an unknown name, no message, a disconnected network, or constraints that
@@ -101,8 +101,9 @@ def plan(
 
 
 def default_watch(problem: Problem) -> Watch:
-    """Return a watch without a limit where every round can be looked at, else of a minute."""
-    return Watch(limit_s=None if enumerable(problem) else LARGE_NETWORK_LIMIT_S)
+    """Return a watch without a limit where all is tabled, which takes seconds, else of a minute."""
+    tabled = problem.network.size <= FULLY_TABLED_SITES
+    return Watch(limit_s=None if tabled else UNTABLED_LIMIT_S)
 
 
 def plan_problem(problem: Problem, watch: Watch) -> Plan:

@@ -28,6 +28,8 @@ from schedules.solution import (
 )
 from schedules.watch import Watch
 
+LIKELY_SHORTEST = 64
+
 SOLVERS: dict[str, Callable[[RoundSet, Watch], Solution | None]] = {
     EXCHANGE_OBJECTIVE: most_exchange,
     FAIR_OBJECTIVE: fairest,
@@ -85,6 +87,14 @@ def _enumerated(problem: Problem, watch: Watch) -> Solved | None:
     )
     method = f"branch and bound over all {len(rounds.masks):,} rounds"
     return Solved(replace(solution, rounds=chosen), method)
+
+
+def shortest_round_s(problem: Problem) -> float:
+    """Return the least time of any round of an enumerable problem, as its tables have it."""
+    rounds = RoundSet.of(problem.model, problem.clock, problem.collectives, problem.constraints)
+    likely = np.argsort(rounds.floor_s, kind="stable")[:LIKELY_SHORTEST]
+    rounds.evaluate(likely)
+    return float(rounds.best_s[likely].min())
 
 
 def _everyone(rounds: RoundSet, objective: str) -> Solution | None:

@@ -16,6 +16,7 @@ import typer
 from rich.table import Table
 
 from controller.fabric import CONTROLLER_IP, NORTHBOUND_PORT
+from schedules.cli import bounds_command, plan_command
 from testbed.deploy.remote import RunAccess
 from testbed.launch import RunChoices, launch
 from testbed.ownership import the_running
@@ -39,6 +40,8 @@ controller_app = typer.Typer(
 )
 app.add_typer(topology_app, name="topology")
 app.add_typer(controller_app, name="controller")
+app.command(name="plan")(plan_command)
+app.command(name="bounds")(bounds_command)
 
 Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON.")]
 Topo = Annotated[str, typer.Argument(help="A bundled topology's name, or a file.")]

@@ -74,15 +74,24 @@ class Scene:
 
 def draw(topology: Topology, path: str | Path) -> None:
     """Write a picture of the network; raises UserError for a format other than SVG, PNG, PDF."""
+    check_format(path)
+    with mpl.rc_context(STYLE):
+        save(picture(topology), path)
+
+
+def check_format(path: str | Path) -> None:
+    """Raise UserError for a picture's name that does not end in one of `FORMATS`."""
     if Path(path).suffix.lower() not in FORMATS:
         raise UserError(f"{path}: no such picture format; end the name in {', '.join(FORMATS)}")
-    with mpl.rc_context(STYLE):
-        figure = picture(topology)
-        dates = {"Date": None} if Path(path).suffix.lower() == ".svg" else {}
-        try:
-            figure.savefig(path, dpi=DOTS_PER_INCH, metadata=dates)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure, the same bytes each time; raises UserError where it cannot be written."""
+    dates = {"Date": None} if Path(path).suffix.lower() == ".svg" else {}
+    try:
+        figure.savefig(path, dpi=DOTS_PER_INCH, metadata=dates)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def picture(topology: Topology) -> Figure:
