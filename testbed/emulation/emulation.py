@@ -33,7 +33,7 @@ from topologies.model import Topology
 from topologies.routing import Routes, least_delay_routes
 
 Announce = Callable[[str], None]
-CONTROLLER_TIMEOUT_S = 30.0
+CONTROLLER_TIMEOUT_S = 120.0  # under software emulation an import takes half a minute
 SEED_STRIDE = 2
 
 
