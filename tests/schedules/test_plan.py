@@ -1,4 +1,4 @@
-"""The plan as JSON: what is written is read again, what the schema says holds, what is odd is told."""
+"""The plan as JSON: what is written is read again, keeps to the schema, and odd ones are told."""
 
 from __future__ import annotations
 
