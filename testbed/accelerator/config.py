@@ -220,7 +220,8 @@ def parse_counters(lines: Sequence[str]) -> Counters:
         if kind == "process":
             process = ProcessCounters(**values)
         elif kind == "tree":
-            trees[values.pop("job"), values.pop("tree")] = TreeCounters(**values)
+            numbers = values.pop("job"), values.pop("tree")
+            trees[numbers] = TreeCounters(**values)
         else:
             raise ValueError(f"the accelerator answered {line!r}")
     return Counters(process, trees)

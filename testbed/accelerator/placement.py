@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from controller.fabric import accelerator_end
+from controller.trees import AggregationTree
 from testbed.accelerator.config import Address, TreeConfig
 from topologies.errors import UserError
 
@@ -60,6 +62,38 @@ class Shape:
     def parent(self, name: str) -> str | None:
         """Return who sums a child, None for the root."""
         return next((above for above, below in self.sums.items() if name in below), None)
+
+
+def shape_of(
+    tree: AggregationTree,
+    port: int,
+    addresses: Mapping[str, Address],
+    members: Sequence[str],
+    results: tuple[Address, ...],
+    notices: tuple[Address, ...] = (),
+) -> Shape:
+    """Return the shape of a tree that the controller steers.
+
+    Args:
+        tree: as the controller has it.
+        port: UDP port of the tree at all accelerators.
+        addresses: by end, such as `NYC.island` and `NYC.accelerator`.
+        members: ends of all members, in the order of their indices.
+        results: where the root's accelerator sends results.
+        notices: who is told by DONE.
+
+    Raises:
+        UserError: when the root's island would have to sum several streams itself.
+    """
+    ends = [accelerator_end(site) for site in tree.sums_at]
+    sums = {end: tree.children(end) for end in ends}
+    here = Address(tree.address, port)
+    shape = Shape(sums, members, addresses, results, notices, here)
+    if shape.leaves(shape.root()) != len(tree.members):
+        raise UserError(
+            f"aggregation tree {tree.tree_id}: not all streams are summed at {shape.root()}"
+        )
+    return shape
 
 
 def tree_configs(job: Job, shape: Shape) -> dict[str, TreeConfig]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from testbed.accelerator.config import Address, TreeConfig
@@ -107,7 +108,7 @@ class World:
     def run(self) -> None:
         """Run until all members have all results."""
         for address in self.members:
-            self.at(self.random.randint(0, TICK_US), lambda address=address: self._tick(address))
+            self.at(self.random.randint(0, TICK_US), partial(self._tick, address))
         while not all(member.finished for member in self.members.values()):
             assert self.count < EVENTS_MAX, "it does not come to an end"
             self.now_us, _, action = heapq.heappop(self.events)

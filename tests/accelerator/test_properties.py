@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_an_accelerator_that_forgets_everything_does_no_harm(
     world = innetwork(tree, areas, window, weather, seed)
     for time_us in times_us:
         victim = Random(time_us ^ seed).choice(sorted(world.accelerators))
-        world.at(time_us, lambda victim=victim: world.restart(victim))
+        world.at(time_us, partial(world.restart, victim))
     world.run()
     assert_all_right(world, areas)
 

@@ -23,6 +23,7 @@ HEADER_BYTES = 64
 PACKET_MAX_BYTES = 9216
 AREA_MAX_BYTES = PACKET_MAX_BYTES - HEADER_BYTES
 NO_CHILD = 0xFFFF
+NO_SEQUENCE = 2**64 - 1  # is never sent
 DONE_BITS = 64
 IP_AND_UDP_BYTES = 28
 
@@ -156,6 +157,8 @@ def decode(data: bytes, key: int | None = None) -> Packet:
         raise PacketError("not of this protocol")
     if kind not in set(PacketType) or element not in set(Element) or flags > ALL_FLAGS:
         raise PacketError(f"unknown type {kind}, element {element} or flags {flags}")
+    if sequence == NO_SEQUENCE:
+        raise PacketError("no sequence")
     _verify_lengths(len(data), Element(element), max_bytes, sum_bytes)
     if key is not None and checked != check(data, key):
         raise PacketError("wrong check")

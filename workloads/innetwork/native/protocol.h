@@ -162,6 +162,8 @@ static inline bool atoll_decode(const void *packet, size_t bytes, struct atoll_h
         return false;
     if (header->flags & ~ATOLL_FLAGS || header->reserved || header->reserved2)
         return false;
+    if (header->sequence == ATOLL_NO_SEQUENCE)
+        return false;
     return header->element < ATOLL_ELEMENTS && atoll_areas_fit(header, bytes);
 }
 

@@ -1,0 +1,37 @@
+"""The accelerator's pure parts behind a pipe, with the address and undefined-behaviour checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.accelerator.build import SOURCES, compile_program
+from testbed.links.linkd.build import SANITIZED
+from tests.accelerator.driver import Driver
+
+NATIVE = Path(__file__).parent / "native"
+PURE_UNITS = [SOURCES / f"{name}.c" for name in ("arrivals", "tree", "engine", "control")]
+
+
+@pytest.fixture(scope="session")
+def native_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("native")
+
+
+@pytest.fixture(scope="session")
+def driver_program(native_folder: Path) -> Path:
+    return compile_program(native_folder / "driver", [*PURE_UNITS, NATIVE / "driver.c"], SANITIZED)
+
+
+@pytest.fixture(scope="session")
+def fuzz_program(native_folder: Path) -> Path:
+    return compile_program(native_folder / "fuzz", [*PURE_UNITS, NATIVE / "fuzz.c"], SANITIZED)
+
+
+@pytest.fixture
+def driver(driver_program: Path) -> Iterator[Driver]:
+    made = Driver(driver_program)
+    yield made
+    assert made.close() == 0, "a sanitizer has complained"
