@@ -21,10 +21,9 @@ from schedules.bounds import all_bounds
 from schedules.capabilities import CAPABILITY_NAMES, INNETWORK, OWN_COLLECTIVE, RING, Capabilities
 from schedules.consensus import removal, spectral_gap
 from schedules.constraints import Constraints
-from schedules.cost import NANOSECONDS, CarriedTree, CliqueWork, CostModel
+from schedules.cost import NANOSECONDS, CarriedTree, CostModel
 from schedules.fair import meetings_of
 from schedules.infeasible import why_infeasible
-from schedules.joint_rings import JointRings
 from schedules.network import Network
 from schedules.plan import (
     Plan,
@@ -35,7 +34,7 @@ from schedules.plan import (
     RingReference,
 )
 from schedules.problem import Problem
-from schedules.ring import EXACT_RING_MEMBERS, best_ring
+from schedules.reference import ring_of_everyone, worth_of_everyone
 from schedules.rounds import FULLY_TABLED_SITES, ChosenRound
 from schedules.solution import (
     EXCHANGE_OBJECTIVE,
@@ -45,7 +44,7 @@ from schedules.solution import (
     Solution,
     cycle,
 )
-from schedules.solve import Solved, solve, worth_of_one_round
+from schedules.solve import Solved, solve
 from schedules.trees import upward_streams
 from schedules.watch import Watch
 from topologies.errors import RunError, UserError
@@ -288,23 +287,13 @@ def cycle_value(problem: Problem, rounds: Sequence[ChosenRound], order: Sequence
 
 
 def _ring_reference(problem: Problem) -> RingReference:
-    """Return the best ring of all islands, by round time."""
-    network, clock = problem.network, problem.clock
-    everyone = tuple(range(network.size))
-    if network.size <= EXACT_RING_MEMBERS:
-        orders = [JointRings(network, clock).best([everyone])[1][0]]
-    else:
-        styles = (False, True) if problem.count_latency else (False,)
-        orders = [best_ring(network, everyone, latency_first) for latency_first in styles]
-    costed = [(problem.model.round_cost(RING, [CliqueWork(order)]), order) for order in orders]
-    cost, order = min(costed, key=lambda pair: clock.round_s(pair[0], everyone))
-    seconds = clock.round_s(cost, everyone)
+    ring = ring_of_everyone(problem)
     return RingReference(
-        order=tuple(network.codes[site] for site in order),
-        transfer_s=cost.transfer_units * clock.unit_s,
-        transfer_units=cost.transfer_units,
-        latency_s=cost.latency_ns * NANOSECONDS,
-        round_s=seconds,
-        traversals=cost.traversals,
-        value=worth_of_one_round(problem.objective, network.size, seconds),
+        order=tuple(problem.network.codes[site] for site in ring.works[0].members),
+        transfer_s=ring.cost.transfer_units * problem.clock.unit_s,
+        transfer_units=ring.cost.transfer_units,
+        latency_s=ring.cost.latency_ns * NANOSECONDS,
+        round_s=ring.seconds,
+        traversals=ring.cost.traversals,
+        value=worth_of_everyone(problem.objective, problem.network.size, ring.seconds),
     )

@@ -15,9 +15,11 @@ from schedules.capabilities import RING
 from schedules.consensus import fastest_consensus
 from schedules.exchange import most_exchange
 from schedules.fair import fairest
+from schedules.large import plan_large
 from schedules.mean import least_mean
 from schedules.partitions import ENUMERATED_SITES
 from schedules.problem import Problem
+from schedules.reference import ring_of_everyone, worth_of_everyone
 from schedules.rounds import FULLY_TABLED_SITES, RoundSet
 from schedules.solution import (
     CONSENSUS_OBJECTIVE,
@@ -52,10 +54,13 @@ def solve(problem: Problem, watch: Watch) -> Solved | None:
     Returns:
         None when no plan keeps to the constraints, or none was found before the watch was over.
     """
-    if enumerable(problem):
-        return _enumerated(problem, watch)
-    from schedules.large import plan_large
+    solved = _enumerated(problem, watch) if enumerable(problem) else _searched(problem, watch)
+    if solved is None or solved.solution.optimal or RING not in problem.collectives:
+        return solved
+    return replace(solved, solution=_no_worse_than_a_ring(problem, solved.solution))
 
+
+def _searched(problem: Problem, watch: Watch) -> Solved | None:
     solution = plan_large(
         problem.model,
         problem.clock,
@@ -65,6 +70,20 @@ def solve(problem: Problem, watch: Watch) -> Solved | None:
         watch,
     )
     return None if solution is None else Solved(solution, "local search with a lower bound")
+
+
+def _no_worse_than_a_ring(problem: Problem, solution: Solution) -> Solution:
+    """Return the ring of everyone where a search has not come as far as that."""
+    ring, limits = ring_of_everyone(problem), problem.constraints
+    size = problem.network.size
+    too_large = limits.max_clique is not None and limits.max_clique < size
+    if too_large or (limits.max_round_s is not None and ring.seconds > limits.max_round_s):
+        return solution
+    value = worth_of_everyone(problem.objective, size, ring.seconds)
+    shorter = problem.objective == MEAN_OBJECTIVE
+    if (value >= solution.value) if shorter else (value <= solution.value):
+        return solution
+    return replace(solution, rounds=(ring,), shares=(1.0,), value=value)
 
 
 def enumerable(problem: Problem) -> bool:
@@ -108,16 +127,9 @@ def _everyone(rounds: RoundSet, objective: str) -> Solution | None:
     seconds = float(rounds.best_s[row])
     if not np.isfinite(seconds):
         return None
-    value = worth_of_one_round(objective, size, seconds)
+    value = worth_of_everyone(objective, size, seconds)
     bound = _most_any_round(rounds, objective)
     return Solution(objective, (rounds.chosen(row),), (1.0,), value, bound)
-
-
-def worth_of_one_round(objective: str, islands: int, seconds: float) -> float:
-    """Return what rounds of one clique of everyone attain."""
-    if objective == MEAN_OBJECTIVE:
-        return seconds
-    return (islands * (islands - 1) if objective == EXCHANGE_OBJECTIVE else 1) / seconds
 
 
 def _most_any_round(rounds: RoundSet, objective: str) -> float:

@@ -322,6 +322,11 @@ def test_an_interrupt_gives_the_best_plan_so_far_with_its_gap() -> None:
     assert found.gap_pct > 0
 
 
+def test_a_search_cut_short_offers_the_ring_of_everyone_at_least() -> None:
+    found = plan(load("nine_city"), BOTH, "fair", watch=Watch(interrupted=True))
+    assert found.value >= found.ring.value
+
+
 def test_a_search_that_ends_before_any_plan_says_so() -> None:
     with pytest.raises(RunError, match="more time"):
         plan(
