@@ -11,20 +11,38 @@ from workloads.collectives.agreement import Statement, require_agreement
 from workloads.collectives.clique import Clique
 from workloads.collectives.fixed_point import Integers, settled
 from workloads.collectives.frames import Bytes, Frame
-from workloads.collectives.mesh import Place, place_like
+from workloads.collectives.mesh import Mesh, place_like
 from workloads.collectives.transport import FloatSum, FloatVector
 
 NOTHING = np.empty(0, dtype=np.uint8)
 
 
 class Sharing(Protocol):
-    """How payloads get from each member to each other: `Mesh` is one such."""
+    """How payloads get from each member to each other."""
 
-    def share(self, statement: Statement, payload: Bytes, place: Place) -> dict[int, Frame]:
-        """Give this member's payload to all, and return every member's frame by rank."""
+    def share(self, statement: Statement, payload: Bytes, expected_bytes: int) -> dict[int, Frame]:
+        """Give this member's payload to all, and return every member's frame by rank.
+
+        A payload has the expected length, or none: of a member that has nothing to give.
+        """
 
     def close(self) -> None:
         """Free the sockets."""
+
+
+class Exchange:
+    """The way of sharing of `exchange`: each member sends its payload to each other one."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self._mesh = mesh
+
+    def share(self, statement: Statement, payload: Bytes, expected_bytes: int) -> dict[int, Frame]:
+        """Send a payload to every other member and receive theirs."""
+        return self._mesh.share(statement, payload, place_like(statement, expected_bytes))
+
+    def close(self) -> None:
+        """Free the sockets."""
+        self._mesh.close()
 
 
 class Gathering:
@@ -71,7 +89,7 @@ class Gathering:
 
     def _share(self, statement: Statement, payload: Bytes, expected_bytes: int) -> list[Bytes]:
         sent = NOTHING if statement.fault else payload
-        frames = self._sharing.share(statement, sent, place_like(statement, expected_bytes))
+        frames = self._sharing.share(statement, sent, expected_bytes)
         statements = {rank: frame.statement for rank, frame in frames.items()}
         require_agreement(statements, self._clique.roster)
         payloads = [frames[rank].payload for rank in self._clique.ranks]

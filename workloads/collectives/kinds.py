@@ -10,16 +10,18 @@ from pathlib import Path
 from workloads.collectives.board import Board
 from workloads.collectives.clique import Clique
 from workloads.collectives.endpoint import Endpoint
-from workloads.collectives.gathering import Gathering
+from workloads.collectives.gathering import Exchange, Gathering
 from workloads.collectives.interfaces import Interface
 from workloads.collectives.limits import Limits
 from workloads.collectives.mesh import Mesh, open_mesh
 from workloads.collectives.network import NetworkCollective
 from workloads.collectives.rendezvous import Announcement, Meeting, meet, meet_at
 from workloads.collectives.roster import Roster
+from workloads.collectives.summing import MulticastSharing, NetworkPort, Summing
 from workloads.collectives.transport import Transport
 from workloads.collectives.watch import Watch
 from workloads.errors import UsageError
+from workloads.innetwork.endpoint import Member
 from workloads.innetwork.job import GroupJob, group_for, load_groups
 
 RING = "ring"
@@ -141,7 +143,7 @@ def _open(
 ) -> WatchedCollective:
     clique = Clique.of_all(endpoint.rank, roster)
     mesh = mesh_of(meeting, clique, limits.collective_s)
-    transport = open_transport(clique, mesh, choice, group)
+    transport = open_transport(clique, mesh, group, limits.collective_s)
     return WatchedCollective(clique, transport, Watch(meeting, endpoint, roster), choice.wide)
 
 
@@ -155,9 +157,23 @@ def addresses(announcements: Sequence[Announcement]) -> dict[int, str]:
     return {one.rank: one.address for one in announcements}
 
 
-def open_transport(clique: Clique, mesh: Mesh, choice: Choice, group: GroupJob | None) -> Transport:
-    """Return the transport of a kind over a clique whose mesh is there."""
-    return Gathering(clique, mesh)
+def open_transport(clique: Clique, mesh: Mesh, group: GroupJob | None, limit_s: float) -> Transport:
+    """Return the transport of a kind over a clique whose mesh is there.
+
+    Raises:
+        UsageError: the group's trees do not fit this member.
+        EndpointError: a socket of the endpoint cannot be opened.
+    """
+    if group is None:
+        return Gathering(clique, Exchange(mesh))
+    if group.kind == "innetwork" and len(group.trees) != 1:
+        raise UsageError(f"group of innetwork with {len(group.trees)} trees: give one")
+    member = Member(group, clique.index, group.trees)
+    port = NetworkPort(clique, member, mesh, group, limit_s)
+    if group.kind == "multicast":
+        sources = [tree.leaves[0] for tree in group.trees if tree.leaves[0] != clique.index]
+        return Gathering(clique, MulticastSharing(clique, port, sources))
+    return Summing(clique, port, adds_own=group.kind == "aggregation")
 
 
 def _fingerprint(choice: Choice, group: GroupJob | None) -> str:

@@ -18,7 +18,7 @@ from workloads.errors import WorkloadError
 SOURCES = Path(__file__).parent / "native"
 BUILD = SOURCES / "build"
 LIBRARY = BUILD / "libatoll_endpoint.so"
-UNITS = ("codec.c", "member.c", "flow.c", "sockets.c")
+UNITS = ("codec.c", "flow.c", "interface.c", "member.c", "sockets.c")
 WARNINGS = ("-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wshadow")
 FLAGS = ("-O3", "-g", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden", "-ffp-contract=off")
 

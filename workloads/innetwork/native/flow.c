@@ -1,0 +1,81 @@
+/* How fast a member sends, and how long it waits.
+
+   It paces at the planned rate, which is right as long as the network is its own. Once a round trip
+   it judges what happened. A queue longer than the target, or a mark, makes it slower, though not
+   below half of the planned rate: a flow that fills queues would otherwise push it out
+   altogether. Losses of more than 2 % together with a queue make it slower without such a limit.
+   Losses without a queue are no sign of congestion; repairs take care of them. */
+
+#include "member.h"
+
+#include <time.h>
+
+enum { TARGET_QUEUE_US = 20000, JUDGE_AT_LEAST_US = 20000, CATCH_UP_US = 4000, SOME_QUEUE_US = 5000 };
+
+static const double LOSS_TOLERATED = 0.02;
+static const double LEAST_SHARE = 1.0 / 64, LEAST_SHARE_FOR_DELAY = 0.5;
+
+uint64_t now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+void flow_open(struct flow *flow, double rate_bps, uint32_t round_trip_us) {
+    *flow = (struct flow){
+        .planned_bps = rate_bps,
+        .rate_bps = rate_bps,
+        .least_rate_bps = rate_bps,
+        .configured_us = round_trip_us,
+        .smoothed_us = round_trip_us,
+        .deviation_us = round_trip_us / 4.0,
+    };
+}
+
+/* As TCP does (RFC 6298). */
+void flow_sample(struct flow *flow, uint64_t round_trip_us) {
+    double error = (double)round_trip_us - flow->smoothed_us;
+    flow->smoothed_us += error / 8;
+    flow->deviation_us += ((error < 0 ? -error : error) - flow->deviation_us) / 4;
+}
+
+/* A result waits for the last member, so that a sample may be of any length: both ends are cut. */
+uint64_t flow_timeout_us(const struct flow *flow) {
+    double least = flow->configured_us + 20000.0, most = 3.0 * flow->configured_us + 250000.0;
+    double timeout = flow->smoothed_us + 4 * flow->deviation_us;
+    return (uint64_t)(timeout < least ? least : timeout > most ? most : timeout);
+}
+
+void flow_charge(struct flow *flow, uint64_t now, uint32_t wire_bytes) {
+    uint64_t earliest = now > CATCH_UP_US ? now - CATCH_UP_US : 0;
+    if (flow->next_send_us < earliest) flow->next_send_us = earliest;
+    flow->next_send_us += (uint64_t)(wire_bytes * 8e6 / flow->rate_bps);
+}
+
+static void slow_down(struct flow *flow, double factor, double least_share) {
+    double least = flow->planned_bps * least_share, rate = flow->rate_bps * factor;
+    if (rate < least) rate = flow->rate_bps < least ? flow->rate_bps : least;
+    flow->rate_bps = rate;
+    if (rate < flow->least_rate_bps) flow->least_rate_bps = rate;
+}
+
+/* Returns whether it became slower. */
+bool flow_judge(struct flow *flow, uint64_t now) {
+    uint64_t interval = flow->smoothed_us > JUDGE_AT_LEAST_US ? (uint64_t)flow->smoothed_us
+                                                              : (uint64_t)JUDGE_AT_LEAST_US;
+    if (now - flow->judged_at_us < interval) return false;
+    bool lossy = flow->sent >= 50 && flow->lost > LOSS_TOLERATED * flow->sent &&
+                 (flow->congested || flow->worst_delay_us > SOME_QUEUE_US);
+    bool queued = flow->congested || flow->worst_delay_us > TARGET_QUEUE_US;
+    if (lossy)
+        slow_down(flow, 0.7, LEAST_SHARE);
+    else if (queued)
+        slow_down(flow, 0.85, LEAST_SHARE_FOR_DELAY);
+    else
+        flow->rate_bps += 0.1 * (flow->planned_bps - flow->rate_bps) + flow->planned_bps / 50;
+    if (flow->rate_bps > flow->planned_bps) flow->rate_bps = flow->planned_bps;
+    flow->judged_at_us = now;
+    flow->sent = flow->lost = flow->worst_delay_us = 0;
+    flow->congested = false;
+    return lossy || queued;
+}

@@ -1,0 +1,519 @@
+/* The rules of a member: what it may send, what it makes of what comes, and when it asks.
+
+   The window: a sequence may be sent once the result of the one a window before is here. Whoever
+   contributed to that result had the result of two windows before, so that nothing older than two
+   windows can be asked for, and the slots of this member suffice to answer. */
+
+#include "member.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ETHERNET_IP_UDP_BYTES = 42,
+    REORDER_TOLERANCE = 3,
+    GAP_BITS = 64,
+    ASKS_AT_ONCE = 16,
+    TIMER_US = 2000,
+    IDLE_US = 200000,
+    FLUSHES = 3,
+    FLUSH_INTERVAL_US = 4000,
+    LONGEST_ASK_INTERVAL_US = 2000000,
+    DELAY_MEMORY_US = 10000000,
+};
+
+static struct slot *slot_of(struct member *m, uint64_t sequence) {
+    return &m->slot[sequence % m->slots];
+}
+
+static bool was_sent(struct member *m, uint64_t sequence) {
+    struct slot *slot = slot_of(m, sequence);
+    return slot->sequence == sequence && slot->sends > 0;
+}
+
+static bool is_complete(struct member *m, uint64_t sequence) {
+    struct slot *slot = slot_of(m, sequence);
+    return slot->sequence == sequence && slot->got == m->all_streams;
+}
+
+static bool is_outstanding(const struct member *m, uint64_t sequence) {
+    return sequence >= m->passage.base && sequence < m->filled && sequence < m->passage.end;
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+static struct outgoing packet_up(struct member *m, struct uplink *up, enum atoll_type type,
+                                 uint64_t sequence, const struct slot *slot) {
+    struct outgoing packet = {.to = &up->to, .slot = slot};
+    packet.header.type = type;
+    packet.header.child = up->child;
+    packet.header.tree = up->tree;
+    packet.header.member = m->index;
+    packet.header.number = up->next_number;
+    packet.header.sequence = sequence;
+    if (slot) {
+        packet.header.element = slot->element;
+        packet.header.max_bytes = slot->max_bytes;
+        packet.header.sum_bytes = slot->sum_bytes;
+        packet.header.leaves = 1;
+    }
+    up->sequence_of[up->next_number % m->numbers] = sequence;
+    up->next_number++;
+    return packet;
+}
+
+static uint32_t wire_bytes(const struct slot *slot) {
+    return (uint32_t)(ETHERNET_IP_UDP_BYTES + ATOLL_HEADER_BYTES +
+                      atoll_max_room(slot->max_bytes) + slot->sum_bytes);
+}
+
+static enum atoll_type data_type(const struct member *m) {
+    return m->multicast ? ATOLL_RESULT : ATOLL_DATA;
+}
+
+static void send_slot(struct member *m, struct slot *slot, uint64_t now) {
+    struct outgoing packets[MEMBERS_MAX];
+    for (uint32_t u = 0; u < m->uplinks; u++)
+        packets[u] = packet_up(m, &m->uplink[u], data_type(m), slot->sequence, slot);
+    transmit(m, packets, m->uplinks);
+    slot->sent_at_us = now;
+    slot->ask_at_us = now + flow_timeout_us(&m->flow);
+    slot->sends++;
+    m->count.sent += m->uplinks;
+    m->flow.sent++;
+    flow_charge(&m->flow, now, wire_bytes(slot));
+}
+
+/* Repair: once more on the one tree where it is lacking. */
+static void repeat_slot(struct member *m, struct slot *slot, struct uplink *up,
+                        const struct sockaddr_in *to, uint64_t now) {
+    struct outgoing packet;
+    if (to) { /* to one member alone, apart from the numbers of the group */
+        uint32_t number = up->next_number;
+        packet = packet_up(m, up, ATOLL_RESULT, slot->sequence, slot);
+        up->next_number = number;
+        packet.to = to;
+    } else {
+        packet = packet_up(m, up, data_type(m), slot->sequence, slot);
+    }
+    packet.header.flags |= ATOLL_REPEAT;
+    transmit(m, &packet, 1);
+    slot->sends++;
+    m->count.repeats++;
+    m->flow.lost++;
+    flow_charge(&m->flow, now, wire_bytes(slot));
+}
+
+static void fill_slot(struct member *m, uint64_t sequence, uint64_t now) {
+    struct slot *slot = slot_of(m, sequence);
+    const struct chunk *chunk = &m->passage.chunks[sequence - m->passage.first];
+    struct atoll_header header = {.max_bytes = 0};
+    size_t room = atoll_max_room(chunk->max_bytes);
+    uint8_t *areas = slot->areas;
+    memset(slot, 0, sizeof *slot);
+    slot->areas = areas;
+    slot->sequence = sequence;
+    slot->max_bytes = (uint16_t)chunk->max_bytes;
+    slot->sum_bytes = (uint16_t)(chunk->sum_in ? chunk->sum_bytes : 0);
+    slot->element = (uint8_t)(chunk->sum_in ? chunk->element : ATOLL_NONE);
+    memset(areas, 0, room);
+    if (chunk->max_bytes) memcpy(areas, (void *)(uintptr_t)chunk->max_in, chunk->max_bytes);
+    if (slot->sum_bytes) memcpy(areas + room, (void *)(uintptr_t)chunk->sum_in, slot->sum_bytes);
+    uint8_t *packet = areas - ATOLL_HEADER_BYTES;
+    memcpy(packet, &header, sizeof header);
+    slot->payload_hash = atoll_check(&m->key, packet, ATOLL_HEADER_BYTES + room + slot->sum_bytes) -
+                         atoll_check(&m->key, packet, ATOLL_HEADER_BYTES);
+    slot->ask_at_us = now + flow_timeout_us(&m->flow);
+}
+
+static void fill_slots(struct member *m, uint64_t last, uint64_t now) {
+    for (; m->filled <= last; m->filled++) fill_slot(m, m->filled, now);
+}
+
+static bool may_send(struct member *m) {
+    const struct passage *p = &m->passage;
+    uint64_t next = m->next_sequence;
+    if (next >= p->end) return false;
+    return next < p->first + m->window || is_complete(m, next - m->window) ||
+           next - m->window < p->base;
+}
+
+static void finish(struct member *m, enum status status) {
+    pthread_mutex_lock(&m->lock);
+    if (m->status == RUNNING) m->status = status;
+    if (status != DONE) m->passage.end = m->filled = m->next_sequence;
+    m->passage.base = m->passage.end;
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void advance_base(struct member *m) {
+    struct passage *p = &m->passage;
+    if (p->base == p->end) return;
+    while (p->base < m->filled && p->base < p->end && is_complete(m, p->base)) p->base++;
+    if (p->base == p->end && m->next_sequence == p->end)
+        finish(m, DONE);
+    else if (p->base == p->end)
+        p->base--; /* all is here, but not all was sent */
+}
+
+static void send_next(struct member *m, uint64_t now) {
+    fill_slots(m, m->next_sequence, now);
+    send_slot(m, slot_of(m, m->next_sequence), now);
+    m->next_sequence++;
+}
+
+static void send_what_may(struct member *m, uint64_t now) {
+    bool sent = false;
+    while (may_send(m) && m->flow.next_send_us <= now) {
+        send_next(m, now);
+        sent = true;
+    }
+    if (!sent || m->next_sequence != m->passage.end) return;
+    m->flushes_left = FLUSHES;
+    m->flush_at_us = now;
+    advance_base(m);
+}
+
+static void send_flush(struct member *m, uint64_t now) {
+    struct outgoing packets[MEMBERS_MAX];
+    for (uint32_t u = 0; u < m->uplinks; u++)
+        packets[u] = packet_up(m, &m->uplink[u], ATOLL_FLUSH, m->next_sequence - 1, NULL);
+    transmit(m, packets, m->uplinks);
+    m->count.flushes++;
+    m->flushes_left--;
+    m->flush_at_us = now + FLUSH_INTERVAL_US;
+}
+
+static void send_ask(struct member *m, const struct stream *stream, uint64_t sequence,
+                     uint32_t number, uint8_t flags) {
+    struct outgoing packet = {.to = &stream->ask};
+    packet.header.type = ATOLL_ASK;
+    packet.header.flags = flags;
+    packet.header.child = stream->child;
+    packet.header.tree = stream->tree;
+    packet.header.member = m->index;
+    packet.header.number = number;
+    packet.header.sequence = sequence;
+    transmit(m, &packet, 1);
+    m->count.asks++;
+}
+
+/* --- what comes ------------------------------------------------------------------------------- */
+
+/* Numbers of a stream that were passed over by more than the tolerance are lost: ask for them. */
+static void note_number(struct member *m, struct stream *stream, const struct atoll_header *header) {
+    uint32_t ahead = header->number - stream->highest;
+    if (!stream->started || stream->incarnation != header->incarnation) {
+        stream->started = true;
+        stream->incarnation = header->incarnation;
+        stream->highest = header->number;
+        stream->seen = UINT64_MAX;
+        return;
+    }
+    if (ahead == 0 || ahead > UINT32_MAX / 2) {
+        uint32_t behind = stream->highest - header->number;
+        if (behind < GAP_BITS) stream->seen |= 1ull << behind;
+        return;
+    }
+    for (uint32_t step = 0; step < ahead; step++) {
+        stream->highest++;
+        stream->seen = stream->seen << 1 | (step == ahead - 1);
+        if (!(stream->seen >> REORDER_TOLERANCE & 1) && ahead - step <= 4 * GAP_BITS) {
+            m->count.gaps++;
+            m->flow.lost++;
+            send_ask(m, stream, m->passage.base, stream->highest - REORDER_TOLERANCE,
+                     ATOLL_BY_NUMBER);
+        }
+    }
+}
+
+static void note_delay(struct member *m, struct stream *stream, const struct atoll_header *header,
+                       uint64_t now) {
+    uint32_t transit = (uint32_t)now - header->sent_us;
+    if (now > stream->least_until_us) {
+        stream->least_transit_us = stream->least_until_us ? stream->next_least_us : transit;
+        stream->next_least_us = transit;
+        stream->least_until_us = now + DELAY_MEMORY_US;
+    }
+    if ((int32_t)(transit - stream->next_least_us) < 0) stream->next_least_us = transit;
+    if ((int32_t)(transit - stream->least_transit_us) < 0) stream->least_transit_us = transit;
+    uint32_t queued = transit - stream->least_transit_us;
+    if (queued > m->flow.worst_delay_us) m->flow.worst_delay_us = queued;
+    if (header->delay_us > m->flow.worst_delay_us) m->flow.worst_delay_us = header->delay_us;
+    if (header->flags & ATOLL_CONGESTED) m->flow.congested = true;
+}
+
+static bool guard_holds(const struct chunk *chunk, const uint8_t *areas) {
+    return !chunk->is_guard ||
+           memcmp(areas, (void *)(uintptr_t)chunk->max_in, chunk->max_bytes) == 0;
+}
+
+/* A member may have nothing to give where others do. */
+static bool shape_is_right(const struct chunk *chunk, const struct atoll_header *header) {
+    return header->max_bytes == chunk->max_bytes &&
+           (header->sum_bytes == 0 || (header->sum_bytes == chunk->sum_bytes &&
+                                       header->element == chunk->element));
+}
+
+static void take_result(struct member *m, uint32_t s, const struct atoll_header *header,
+                        const uint8_t *areas, uint64_t now) {
+    struct passage *p = &m->passage;
+    uint64_t sequence = header->sequence;
+    const struct chunk *chunk = &p->chunks[sequence - p->first];
+    struct slot *slot = slot_of(m, sequence);
+    if (slot->got >> s & 1) {
+        m->count.duplicates++;
+        return;
+    }
+    if (!shape_is_right(chunk, header) || !guard_holds(chunk, areas)) {
+        m->count.conflicts++;
+        while (m->next_sequence <= sequence) send_next(m, now); /* the others are to see it too */
+        finish(m, DISAGREE);
+        return;
+    }
+    if (chunk->max_bytes)
+        memcpy((uint8_t *)(uintptr_t)chunk->max_out + s * p->max_stride, areas, chunk->max_bytes);
+    if (header->sum_bytes)
+        memcpy((uint8_t *)(uintptr_t)chunk->sum_out + s * p->sum_stride,
+               areas + atoll_max_room(chunk->max_bytes), header->sum_bytes);
+    slot->got |= 1ull << s;
+    m->count.results++;
+    if (slot->got != m->all_streams) return;
+    if (slot->sends == 1 && !slot->asks) flow_sample(&m->flow, now - slot->sent_at_us);
+    advance_base(m);
+}
+
+bool make_early(struct member *m) {
+    size_t count = m->streams * (size_t)m->window;
+    m->early = calloc(count, sizeof *m->early);
+    uint8_t *areas = m->early ? malloc(count * m->area_bytes) : NULL;
+    for (size_t i = 0; areas && i < count; i++) {
+        m->early[i].header.sequence = ATOLL_NO_SEQUENCE;
+        m->early[i].areas = areas + i * m->area_bytes;
+    }
+    return areas != NULL;
+}
+
+/* Others may be one window ahead of the end of the last message, and no more. */
+static void keep_for_later(struct member *m, uint32_t s, const struct atoll_header *header,
+                           const uint8_t *areas) {
+    size_t bytes = atoll_max_room(header->max_bytes) + header->sum_bytes;
+    if (header->sequence >= m->passage.end + m->window || bytes > m->area_bytes) {
+        m->count.stale++;
+        return;
+    }
+    struct early *early = &m->early[s * m->window + header->sequence % m->window];
+    early->header = *header;
+    memcpy(early->areas, areas, bytes);
+    m->count.early++;
+}
+
+static void on_result(struct member *m, uint32_t s, const struct atoll_header *header,
+                      const uint8_t *areas, uint64_t now) {
+    struct stream *stream = &m->stream[s];
+    if (!(header->flags & ATOLL_REPEAT)) {
+        note_number(m, stream, header);
+        note_delay(m, stream, header, now);
+    }
+    bool can_be = header->sequence < m->passage.base + 2ull * m->window;
+    if (header->sequence >= m->passage.end) {
+        keep_for_later(m, s, header, areas);
+        return;
+    }
+    if (header->sequence >= m->passage.base && can_be) fill_slots(m, header->sequence, now);
+    if (is_outstanding(m, header->sequence))
+        take_result(m, s, header, areas, now);
+    else
+        m->count.stale++;
+}
+
+/* Results that came too early, now that their message has begun. */
+static void take_early(struct member *m, uint64_t now) {
+    for (uint32_t i = 0; i < m->streams * m->window; i++) {
+        struct early *early = &m->early[i];
+        uint64_t sequence = early->header.sequence;
+        if (sequence < m->passage.base || sequence >= m->passage.end) continue;
+        fill_slots(m, sequence, now);
+        take_result(m, i / m->window, &early->header, early->areas, now);
+        early->header.sequence = ATOLL_NO_SEQUENCE;
+    }
+}
+
+static struct uplink *uplink_of(struct member *m, uint16_t tree) {
+    for (uint32_t u = 0; u < m->uplinks; u++)
+        if (m->uplink[u].tree == tree) return &m->uplink[u];
+    return NULL;
+}
+
+static uint64_t meant(struct member *m, const struct uplink *up, const struct atoll_header *header) {
+    if (!(header->flags & ATOLL_BY_NUMBER)) return header->sequence;
+    if (up->next_number - header->number - 1 >= m->numbers) return ATOLL_NO_SEQUENCE;
+    return up->sequence_of[header->number % m->numbers];
+}
+
+/* An accelerator lacks what this member sent, or (`multicast`) another member does. */
+static void on_resend(struct member *m, const struct atoll_header *header,
+                      const struct sockaddr_in *asker, uint64_t now) {
+    struct uplink *up = uplink_of(m, header->tree);
+    uint64_t sequence = up ? meant(m, up, header) : ATOLL_NO_SEQUENCE;
+    m->count.resends_asked++;
+    if (sequence == ATOLL_NO_SEQUENCE || !was_sent(m, sequence)) return;
+    bool by_number = header->flags & ATOLL_BY_NUMBER;
+    bool result_is_known = m->streams == 1 && m->stream[0].tree == header->tree &&
+                           is_complete(m, sequence);
+    if (!asker && by_number && result_is_known) return;
+    repeat_slot(m, slot_of(m, sequence), up, asker, now);
+}
+
+static void dispatch(struct member *m, int s, const struct sockaddr_in *from,
+                     const struct atoll_header *header, const uint8_t *areas) {
+    uint64_t now = now_us();
+    switch (header->type) {
+    case ATOLL_RESULT:
+        if (s >= 0) on_result(m, (uint32_t)s, header, areas, now);
+        return;
+    case ATOLL_FLUSH:
+        if (s >= 0) note_number(m, &m->stream[s], header);
+        return;
+    case ATOLL_RESEND:
+        on_resend(m, header, NULL, now);
+        return;
+    case ATOLL_ASK:
+        if (m->multicast) on_resend(m, header, from, now);
+        return;
+    case ATOLL_LOST:
+        m->count.lost++;
+        if (s >= 0 && is_outstanding(m, header->sequence)) finish(m, LOST);
+        return;
+    default: /* DONE: the slots answer for two windows whatever it says */
+        return;
+    }
+}
+
+static bool may_come_from(const struct member *m, int s, const struct atoll_header *header,
+                          uint32_t source) {
+    if (header->type == ATOLL_RESEND) return true; /* from the accelerator in line, wherever it is */
+    if (header->type == ATOLL_ASK) {
+        for (uint32_t i = 0; i < m->places; i++)
+            if (m->place[i] == source) return true;
+        return false;
+    }
+    return s < 0 || m->stream[s].source == 0 || m->stream[s].source == source;
+}
+
+void handle_packet(struct member *m, const struct sockaddr_in *from, uint8_t *packet,
+                   size_t bytes) {
+    struct atoll_header header;
+    int s = -1;
+    if (!atoll_decode(packet, bytes, &header)) {
+        m->count.malformed++;
+        return;
+    }
+    for (uint32_t i = 0; i < m->streams && s < 0; i++)
+        if (m->stream[i].tree == header.tree) s = (int)i;
+    if (header.job != m->job || (s < 0 && !uplink_of(m, header.tree)) ||
+        !may_come_from(m, s, &header, from->sin_addr.s_addr)) {
+        m->count.foreign++;
+        return;
+    }
+    if (!atoll_genuine(&m->key, packet, bytes)) {
+        m->count.forged++;
+        return;
+    }
+    dispatch(m, s, from, &header, packet + ATOLL_HEADER_BYTES);
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+static void ask_for(struct member *m, struct slot *slot, uint64_t now) {
+    for (uint32_t s = 0; s < m->streams; s++)
+        if (!(slot->got >> s & 1)) send_ask(m, &m->stream[s], slot->sequence, 0, 0);
+    uint64_t interval = flow_timeout_us(&m->flow) << (slot->asks < 4 ? slot->asks : 4);
+    if (interval > LONGEST_ASK_INTERVAL_US) interval = LONGEST_ASK_INTERVAL_US;
+    slot->asks++;
+    slot->ask_at_us = now + interval;
+}
+
+static void look_at_timers(struct member *m, uint64_t now) {
+    uint32_t asked = 0;
+    if (now < m->timers_at_us) return;
+    m->timers_at_us = now + TIMER_US;
+    for (uint64_t q = m->passage.base; is_outstanding(m, q) && asked < ASKS_AT_ONCE; q++) {
+        struct slot *slot = slot_of(m, q);
+        if (slot->got == m->all_streams || slot->ask_at_us > now) continue;
+        ask_for(m, slot, now);
+        asked++;
+    }
+    if (flow_judge(&m->flow, now)) m->count.backoffs++;
+}
+
+static uint64_t next_event_us(struct member *m, uint64_t now) {
+    uint64_t next = now + IDLE_US;
+    if (m->passage.base < m->passage.end && m->timers_at_us < next) next = m->timers_at_us;
+    if (m->flushes_left && m->flush_at_us < next) next = m->flush_at_us;
+    if (may_send(m) && m->flow.next_send_us < next) next = m->flow.next_send_us;
+    return next;
+}
+
+static void begin_pending(struct member *m) {
+    m->passage = m->pending;
+    m->passage.first = m->passage.base = m->next_sequence;
+    m->passage.end += m->next_sequence;
+    m->asked_to_begin = false;
+    m->has_begun = true;
+    m->timers_at_us = 0;
+}
+
+/* Do what callers asked for; returns false when that is to stop. */
+static bool obey(struct member *m) {
+    uint64_t count;
+    if (read(m->wake, &count, sizeof count) < 0 && errno != EAGAIN) return false;
+    pthread_mutex_lock(&m->lock);
+    bool go_on = !m->asked_to_stop;
+    if (m->asked_to_abort) {
+        if (m->status == RUNNING) m->status = ABORTED;
+        m->filled = m->passage.base = m->passage.end = m->next_sequence;
+        m->asked_to_abort = m->asked_to_begin = false;
+    }
+    if (m->asked_to_jump && m->jump_to >= m->next_sequence) {
+        m->next_sequence = m->filled = m->passage.base = m->passage.end = m->jump_to;
+        m->flushes_left = 0;
+    }
+    m->asked_to_jump = false;
+    if (m->asked_to_begin) begin_pending(m);
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->lock);
+    return go_on;
+}
+
+static void wait_for_something(struct member *m, struct pollfd *polled) {
+    uint64_t now = now_us(), next = next_event_us(m, now), wait = next > now ? next - now : 0;
+    struct timespec limit = {(time_t)(wait / 1000000), (long)(wait % 1000000) * 1000};
+    for (uint32_t i = 0; i < m->fds; i++) polled[i] = (struct pollfd){m->fd[i], POLLIN, 0};
+    polled[m->fds] = (struct pollfd){m->wake, POLLIN, 0};
+    if (ppoll(polled, m->fds + 1, &limit, NULL) < 0)
+        for (uint32_t i = 0; i <= m->fds; i++) polled[i].revents = 0;
+}
+
+void *serve_member(void *argument) {
+    struct member *m = argument;
+    struct pollfd polled[FDS_MAX];
+    for (;;) {
+        wait_for_something(m, polled);
+        if (polled[m->fds].revents && !obey(m)) return NULL;
+        for (uint32_t i = 0; i < m->fds; i++)
+            if (polled[i].revents) receive_all(m, m->fd[i]);
+        uint64_t now = now_us();
+        if (m->has_begun) take_early(m, now);
+        m->has_begun = false;
+        send_what_may(m, now);
+        if (m->flushes_left && now >= m->flush_at_us) send_flush(m, now);
+        look_at_timers(m, now);
+    }
+}
