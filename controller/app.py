@@ -393,6 +393,8 @@ class FabricController(Application):  # type: ignore[misc]
         moved = self.rollout.after(self._holds, time.monotonic(), self._journey_s)
         if moved is not self.rollout:
             self._want(self.plan, moved)
+            if self.left_out:  # what has left may have made room
+                self._adopt(plan(self.fabric, view))
         self._recheck_asked_for()
         self._drop_silent()
         self._ask_for_memberships()
