@@ -16,9 +16,16 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from controller.fabric import ACCESS_PORT, Fabric
+from controller.fabric import (
+    ACCELERATOR_INTERFACE,
+    ACCELERATOR_PORT,
+    ACCESS_PORT,
+    ISLAND_INTERFACE,
+    WAN_NETWORK,
+    Fabric,
+)
 from topologies.files import dump
 from topologies.model import Topology
 
@@ -52,14 +59,24 @@ def _network(pid: int | str) -> str:
     return str(Path(f"/proc/{pid}/ns/net").readlink())
 
 
+class Node(NamedTuple):
+    """Where an island or an accelerator is attached, and its addresses."""
+
+    interface: str
+    port: int
+    mac: str
+    address: str
+
+
 class SwitchLab:
     """Switches and islands of a topology; use as a context manager."""
 
-    def __init__(self, topology: Topology) -> None:
-        self.fabric = Fabric.of(topology)
+    def __init__(self, topology: Topology, accelerators: Sequence[str] = ()) -> None:
+        self.fabric = Fabric.of(topology, accelerators)
         self.directory = Path(tempfile.mkdtemp(prefix="ovs-", dir="/tmp"))
         self._started: list[subprocess.Popen[bytes]] = []
         self._islands: dict[str, int] = {}
+        self._accelerators: dict[str, int] = {}
         self._pid = 0
         self._controller: subprocess.Popen[bytes] | None = None
         self.topology_file = self.directory / "topology.yaml"
@@ -110,8 +127,19 @@ class SwitchLab:
 
     def on_island(self, site: str, *argv: str, check: bool = True) -> str:
         """Run a command on an island; its output."""
-        enter = ["nsenter", "-t", str(self._islands[site]), "-n", "--", *argv]
-        return self._run(enter, check)
+        return self._run(self.in_island(site, argv), check)
+
+    def in_accelerator(self, site: str, argv: Sequence[str]) -> list[str]:
+        """The command that runs `argv` in the network namespace of a site's accelerator."""
+        return ["nsenter", "-t", str(self._accelerators[site]), "-n", "--", *argv]
+
+    def in_island(self, site: str, argv: Sequence[str]) -> list[str]:
+        """The command that runs `argv` in the network namespace of an island."""
+        return ["nsenter", "-t", str(self._islands[site]), "-n", "--", *argv]
+
+    def start(self, argv: Sequence[str], name: str) -> subprocess.Popen[bytes]:
+        """Start a long command as it is, its output in a file of that name."""
+        return self._start(argv, name)
 
     def _run(self, argv: Sequence[str], check: bool = True) -> str:
         done = subprocess.run(
@@ -149,6 +177,8 @@ class SwitchLab:
     def _build(self) -> None:
         for site in self.fabric.codes:
             self._add_island(site)
+        for site in sorted(self.fabric.accelerators):
+            self._add_accelerator(site)
         for site, neighbours in self.fabric.neighbours.items():
             for other in neighbours:
                 if site < other:
@@ -191,16 +221,34 @@ class SwitchLab:
             self.run("ip", "link", "set", name, "up")
 
     def _add_island(self, site: str) -> None:
-        holder = self.start_inside(["unshare", "--net", "sleep", "infinity"], f"island-{site}")
-        pid = self._islands[site] = self._in_own_network(holder.pid)
-        switch_end = f"s{self.fabric.dpid(site)}p{ACCESS_PORT}"
-        self.run("ip", "link", "add", switch_end, "type", "veth", "peer", "name", "wan0")
+        end = Node(
+            ISLAND_INTERFACE, ACCESS_PORT, self.fabric.island_mac(site), self.fabric.island_ip(site)
+        )
+        self._islands[site] = self._add_node(site, "island", end)
+
+    def _add_accelerator(self, site: str) -> None:
+        mac, address = self.fabric.accelerator_mac(site), self.fabric.accelerator_ip(site)
+        end = Node(ACCELERATOR_INTERFACE, ACCELERATOR_PORT, mac, address)
+        self._accelerators[site] = self._add_node(site, "accelerator", end)
+
+    def _add_node(self, site: str, kind: str, node: Node) -> int:
+        """Make a node in a network namespace of its own; the pid of its first process."""
+        holder = self.start_inside(["unshare", "--net", "sleep", "infinity"], f"{kind}-{site}")
+        pid = self._in_own_network(holder.pid)
+        switch_end = f"s{self.fabric.dpid(site)}p{node.port}"
+        self.run("ip", "link", "add", switch_end, "type", "veth", "peer", "name", node.interface)
         self.run("ip", "link", "set", switch_end, "up")
-        self.run("ip", "link", "set", "wan0", "netns", str(pid))
-        mac, address = self.fabric.island_mac(site), f"{self.fabric.island_ip(site)}/16"
-        self.on_island(site, "ip", "link", "set", "wan0", "address", mac, "up")
-        self.on_island(site, "ip", "address", "add", address, "dev", "wan0")
-        self.on_island(site, "ethtool", "-K", "wan0", "tx", "off")
+        self.run("ip", "link", "set", node.interface, "netns", str(pid))
+        words = f"""
+            ip link set lo up
+            ip link set {node.interface} address {node.mac} up
+            ip address add {node.address}/16 dev {node.interface}
+            ip route add {WAN_NETWORK} dev {node.interface}
+            ip route add 224.0.0.0/4 dev {node.interface}
+            ethtool -K {node.interface} tx off
+        """
+        self._run(["nsenter", "-t", str(pid), "-n", "--", "sh", "-e", "-c", words])
+        return pid
 
     def _in_own_network(self, pid: int) -> int:
         others = {_network(self._pid), _network("self")}
@@ -210,7 +258,8 @@ class SwitchLab:
     def ensure_controller(self) -> None:
         """Have the controller of this lab's topology running and ready."""
         if self._controller is None:
-            words = (str(self.topology_file), "--listen", "127.0.0.1:6653")
+            words = [str(self.topology_file), "--listen", "127.0.0.1:6653"]
+            words += ["--accelerators", ",".join(sorted(self.fabric.accelerators))]
             self._controller = self.start_controller(*words, name="controller")
         self.ask("client.wait_ready(60)")
 
