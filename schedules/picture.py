@@ -53,7 +53,7 @@ MOST_PANELS = 8
 PANEL_INCHES = {1: 12.0, 2: 8.6}
 TITLE_INCHES, HEADER_INCHES, LEGEND_INCHES, GAP_INCHES = 0.62, 0.68, 0.55, 0.12
 WIDEST_POINTS, NARROWEST_POINTS, MEDIAN_POINTS = 8.0, 0.8, 0.9
-DISC_POINTS = (7.0, 15.0)
+DISC_POINTS, SMALL_DISC_POINTS = (7.0, 15.0), (3.0, 7.0)
 POINTS_PER_INCH = 72
 DOT = "   \N{MIDDLE DOT}   "
 
@@ -115,7 +115,7 @@ class PlanScene:
 
     def disc_points(self, messages: float) -> float:
         """Return how large the disc of a city is whose busier access direction carries so many."""
-        least, most = DISC_POINTS
+        least, most = SMALL_DISC_POINTS if self.large else DISC_POINTS
         return float(least + (most - least) * np.sqrt(messages / self.heaviest[1]))
 
 

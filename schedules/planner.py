@@ -34,7 +34,7 @@ from schedules.plan import (
     RingReference,
 )
 from schedules.problem import Problem
-from schedules.reference import ring_of_everyone, worth_of_everyone
+from schedules.reference import worth_of_everyone
 from schedules.rounds import FULLY_TABLED_SITES, ChosenRound
 from schedules.solution import (
     EXCHANGE_OBJECTIVE,
@@ -160,7 +160,7 @@ def compare(problem: Problem, watch: Watch) -> Iterator[Alternative]:
 def _written(problem: Problem, solved: Solved, watch: Watch) -> Plan:
     solution = _most_run_first(solved.solution)
     order = _cycle(problem, solution)
-    ring = _ring_reference(problem)
+    ring = _ring_reference(problem, solved.ring)
     return Plan(
         topology=problem.topology.name,
         capabilities=PlannedCapabilities.of(problem.capabilities),
@@ -286,8 +286,7 @@ def cycle_value(problem: Problem, rounds: Sequence[ChosenRound], order: Sequence
 # --- the ring beside it ---------------------------------------------------------------------------
 
 
-def _ring_reference(problem: Problem) -> RingReference:
-    ring = ring_of_everyone(problem)
+def _ring_reference(problem: Problem, ring: ChosenRound) -> RingReference:
     return RingReference(
         order=tuple(problem.network.codes[site] for site in ring.works[0].members),
         transfer_s=ring.cost.transfer_units * problem.clock.unit_s,

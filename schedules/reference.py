@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from schedules.capabilities import RING
 from schedules.cost import Clique, CliqueWork
 from schedules.joint_rings import JointRings
 from schedules.problem import Problem
 from schedules.ring import EXACT_RING_MEMBERS, best_ring
 from schedules.rounds import ChosenRound
+from schedules.routed import RouteTable
 from schedules.solution import EXCHANGE_OBJECTIVE, MEAN_OBJECTIVE
+from schedules.tours import short_ring
+
+IMPROVED_MEMBERS = 64
 
 
-def ring_of_everyone(problem: Problem) -> ChosenRound:
-    """Return the ring of all islands of least round time, exact up to `EXACT_RING_MEMBERS`."""
+def ring_of_everyone(problem: Problem, known: Sequence[ChosenRound] = ()) -> ChosenRound:
+    """Return the ring of all islands of least round time, exact up to `EXACT_RING_MEMBERS`.
+
+    Args:
+        problem: the network and how time is counted.
+        known: rounds found by a search; a ring of everyone among them may be the best.
+    """
     everyone = tuple(range(problem.network.size))
     rings = [_round(problem, order) for order in _orders(problem, everyone)]
+    rings += [
+        one
+        for one in known
+        if one.collective == RING and len(one.works[0].members) == len(everyone)
+    ]
     return min(rings, key=lambda ring: ring.seconds)
 
 
 def _orders(problem: Problem, everyone: Clique) -> list[Clique]:
+    network, clock = problem.network, problem.clock
     if len(everyone) <= EXACT_RING_MEMBERS:
-        return [JointRings(problem.network, problem.clock).best([everyone])[1][0]]
-    styles = (False, True) if problem.count_latency else (False,)
-    return [best_ring(problem.network, everyone, latency_first) for latency_first in styles]
+        return [JointRings(network, clock).best([everyone])[1][0]]
+    annealed = short_ring(RouteTable.of(network), np.array(everyone), clock)
+    orders = [tuple(annealed.tolist())]
+    if len(everyone) <= IMPROVED_MEMBERS:
+        orders += [best_ring(network, everyone, latency_first) for latency_first in (False, True)]
+    return orders
 
 
 def _round(problem: Problem, order: Clique) -> ChosenRound:

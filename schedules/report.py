@@ -19,6 +19,7 @@ from schedules.solution import MEAN_OBJECTIVE
 SHOWN_ROUNDS = 12
 SHOWN_MEMBERS = 12
 SHOWN_CLIQUES = 8
+FEW_CLIQUES = 3
 MS_PER_SECOND = 1000
 
 
@@ -87,10 +88,11 @@ def _trees_text(planned: PlannedRound) -> str:
 def cliques_text(cliques: Sequence[Sequence[str]]) -> str:
     """Return cliques in braces, those beyond a few counted only."""
     shown = []
+    most = SHOWN_MEMBERS if len(cliques) <= FEW_CLIQUES else SHOWN_MEMBERS // 2
     for clique in cliques[:SHOWN_CLIQUES]:
-        hidden = len(clique) - SHOWN_MEMBERS
+        hidden = len(clique) - most
         more = f" and {hidden} more" if hidden > 0 else ""
-        shown.append("{" + " ".join(clique[:SHOWN_MEMBERS]) + more + "}")
+        shown.append("{" + " ".join(clique[:most]) + more + "}")
     hidden = len(cliques) - SHOWN_CLIQUES
     return " ".join(shown) + (f" and {hidden} more" if hidden > 0 else "")
 

@@ -20,7 +20,7 @@ from schedules.mean import least_mean
 from schedules.partitions import ENUMERATED_SITES
 from schedules.problem import Problem
 from schedules.reference import ring_of_everyone, worth_of_everyone
-from schedules.rounds import FULLY_TABLED_SITES, RoundSet
+from schedules.rounds import FULLY_TABLED_SITES, ChosenRound, RoundSet
 from schedules.solution import (
     CONSENSUS_OBJECTIVE,
     EXCHANGE_OBJECTIVE,
@@ -42,10 +42,11 @@ SOLVERS: dict[str, Callable[[RoundSet, Watch], Solution | None]] = {
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A solution and how it was found."""
+    """A solution, how it was found, and the ring of everyone to compare it with."""
 
     solution: Solution
     method: str
+    ring: ChosenRound
 
 
 def solve(problem: Problem, watch: Watch) -> Solved | None:
@@ -54,13 +55,18 @@ def solve(problem: Problem, watch: Watch) -> Solved | None:
     Returns:
         None when no plan keeps to the constraints, or none was found before the watch was over.
     """
-    solved = _enumerated(problem, watch) if enumerable(problem) else _searched(problem, watch)
-    if solved is None or solved.solution.optimal or RING not in problem.collectives:
-        return solved
-    return replace(solved, solution=_no_worse_than_a_ring(problem, solved.solution))
+    small = enumerable(problem)
+    found = _enumerated(problem, watch) if small else _searched(problem, watch)
+    if found is None:
+        return None
+    solution, method = found
+    ring = ring_of_everyone(problem, solution.rounds)
+    if not solution.optimal and RING in problem.collectives:
+        solution = _no_worse_than(problem, solution, ring)
+    return Solved(solution, method, ring)
 
 
-def _searched(problem: Problem, watch: Watch) -> Solved | None:
+def _searched(problem: Problem, watch: Watch) -> tuple[Solution, str] | None:
     solution = plan_large(
         problem.model,
         problem.clock,
@@ -69,13 +75,12 @@ def _searched(problem: Problem, watch: Watch) -> Solved | None:
         problem.objective,
         watch,
     )
-    return None if solution is None else Solved(solution, "local search with a lower bound")
+    return None if solution is None else (solution, "local search with a lower bound")
 
 
-def _no_worse_than_a_ring(problem: Problem, solution: Solution) -> Solution:
+def _no_worse_than(problem: Problem, solution: Solution, ring: ChosenRound) -> Solution:
     """Return the ring of everyone where a search has not come as far as that."""
-    ring, limits = ring_of_everyone(problem), problem.constraints
-    size = problem.network.size
+    limits, size = problem.constraints, problem.network.size
     too_large = limits.max_clique is not None and limits.max_clique < size
     if too_large or (limits.max_round_s is not None and ring.seconds > limits.max_round_s):
         return solution
@@ -92,7 +97,7 @@ def enumerable(problem: Problem) -> bool:
     return problem.network.size <= (FULLY_TABLED_SITES if rings_only else ENUMERATED_SITES)
 
 
-def _enumerated(problem: Problem, watch: Watch) -> Solved | None:
+def _enumerated(problem: Problem, watch: Watch) -> tuple[Solution, str] | None:
     watch.tell("listing rounds", 0, 1)
     rounds = RoundSet.of(problem.model, problem.clock, problem.collectives, problem.constraints)
     watch.tell("listing rounds", 1, 1)
@@ -105,7 +110,7 @@ def _enumerated(problem: Problem, watch: Watch) -> Solved | None:
         replace(one, fractional_units=rounds.fractional_units(one)) for one in solution.rounds
     )
     method = f"branch and bound over all {len(rounds.masks):,} rounds"
-    return Solved(replace(solution, rounds=chosen), method)
+    return replace(solution, rounds=chosen), method
 
 
 def shortest_round_s(problem: Problem) -> float:
