@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup doctor emulate clean test lint test-ryu bench docs distclean
+.PHONY: help setup doctor emulate clean test lint test-ryu test-kernel bench docs distclean
 
 VENV := .venv/bin
 SETUP := bash scripts/setup.sh
@@ -51,6 +51,10 @@ test-ryu: ## the controller's tests on ryu 4.34 itself, in .venv-ryu
 	@$(SETUP) --quiet
 	sh scripts/test_ryu.sh
 
+test-kernel: ## netem and kernel switches on Debian's kernel in a VM emulated in software (as root)
+	@$(SETUP) --quiet
+	@sh scripts/test_kernel.sh
+
 test: ## lint, the controller on ryu, then every test (those that need root: as root)
 	@$(SETUP)
 	@$(MAKE) --no-print-directory lint
@@ -60,7 +64,9 @@ test: ## lint, the controller on ryu, then every test (those that need root: as 
 
 bench: ## measure links, bring-up and schedules against their goals (as root; BENCH=bench/links.py: that one)
 	@$(SETUP) --quiet
-	@for bench in $(or $(BENCH),bench/*.py); do echo "== $$bench"; $(VENV)/python $$bench; done
+	@failed=; for bench in $(or $(BENCH),$$(grep -l __main__ bench/*.py)); do \
+	  echo "== $$bench"; $(VENV)/python $$bench || failed="$$failed $$bench"; done; \
+	[ -z "$$failed" ] || { echo "a goal was missed:$$failed"; exit 1; }
 
 docs: ## write anew the documents that are made from the code
 	@$(SETUP) --quiet

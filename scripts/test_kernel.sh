@@ -21,46 +21,62 @@ TESTS=${TESTS:-tests/testbed/test_kernel_datapath.py tests/links/test_tolerance.
 
 say() { printf 'test-kernel: %s\n' "$*"; }
 
+fail() {
+    say "$*" >&2
+    exit 1
+}
+
+apt() { DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"; }
+
 install_packages() {
+    missing=''
     for package in $PACKAGES; do
-        dpkg -s "$package" >/dev/null 2>&1 && continue
-        say "installing $package"
-        apt-get update -qq
-        apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+        dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+            missing="$missing $package"
     done
+    [ -n "$missing" ] || return 0
+    say "installing$missing"
+    apt update
+    # shellcheck disable=SC2086  # one word a package
+    apt install -y --no-install-recommends $missing >/dev/null
 }
 
 # The kernel package is unpacked, not installed: nothing of it is for this machine.
 fetch_kernel() {
     [ -n "$(find "$BUILD/kernel/boot" -name 'vmlinuz-*' 2>/dev/null)" ] && return
     say 'fetching the kernel'
-    name=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)
     rm -rf "$BUILD/kernel" && mkdir -p "$BUILD/kernel"
-    (cd "$BUILD" && apt-get download -qq "$name" 2>/dev/null)
+    name=$(kernel_package)
+    [ -n "$name" ] || apt update
+    name=$(kernel_package)
+    [ -n "$name" ] || fail 'no package linux-image-amd64: this test needs Debian, for its kernel'
+    (cd "$BUILD" && apt download "$name" 2>/dev/null)
     dpkg-deb -x "$BUILD/$name"_*.deb "$BUILD/kernel"
     rm -f "$BUILD/$name"_*.deb
     depmod -b "$BUILD/kernel" "$(ls "$BUILD/kernel/lib/modules")"
 }
 
+kernel_package() { apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1; }
+
 fetch_virtme() {
     [ -x "$BUILD/venv/bin/vng" ] && return
     say 'fetching virtme-ng'
-    python3 -m venv "$BUILD/venv"
-    "$BUILD/venv/bin/pip" install -q "$VIRTME"
+    "$ROOT/.venv/bin/python" -m venv "$BUILD/venv"
+    "$BUILD/venv/bin/pip" install -q --disable-pip-version-check "$VIRTME"
 }
 
 # The guest sees this file system through 9p, which asks the host anew for every look-up: Python
 # would need minutes to import. So it is mounted once more with a cache, and tests run in there.
-# Modules are loaded before, while /lib/modules is still that of the guest's kernel. The guest's /tmp
-# is its own; a checkout below it is put back.
+# /tmp is the guest's own; a checkout below it is put back.
 write_guest_script() {
     rm -rf "$BUILD/out" && mkdir -p "$BUILD/out"
     cat >"$BUILD/out/guest.sh" <<GUEST
 dmesg -n 1
-modprobe -a $MODULES
 tag=\$(sed -n 's,^\([^ ]*\) /mnt 9p .*,\1,p' /proc/mounts)
 umount /mnt
 mount -t 9p -o "ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose" "\$tag" /mnt
+ln -sfn "/mnt$BUILD/kernel/lib/modules/\$(uname -r)" "/lib/modules/\$(uname -r)"
+modprobe -a $MODULES
 for folder in proc sys dev run; do mount --rbind "/\$folder" "/mnt/\$folder"; done
 mkdir /run/checkout
 mount --bind '/mnt$ROOT' /run/checkout
@@ -102,6 +118,7 @@ report() {
     exit "$(cat "$BUILD/out/status")"
 }
 
+[ "$(id -u)" = 0 ] || fail 'the machine runs as root: sudo make test-kernel'
 mkdir -p "$BUILD"
 install_packages
 fetch_kernel
