@@ -17,8 +17,27 @@ from rich.table import Table
 
 from controller.fabric import CONTROLLER_IP, NORTHBOUND_PORT
 from schedules.cli import bounds_command, plan_command
+from testbed.benching.cli import bench_app
+from testbed.cli_options import (
+    Calibrate,
+    Congestion,
+    Datapath,
+    FanIn,
+    Json,
+    Links,
+    RealTime,
+    RunId,
+    Runs,
+    Scale,
+    Seed,
+    Site,
+    Sites,
+    SumRate,
+    SumSlots,
+    Topo,
+)
 from testbed.deploy.remote import RunAccess
-from testbed.launch import RunChoices, launch
+from testbed.launch import RunChoices, accelerator_limits, accelerator_sites, launch
 from testbed.ownership import the_running
 from testbed.progress import make_console
 from topologies.errors import AtollError, RunError, UserError, describe
@@ -40,26 +59,9 @@ controller_app = typer.Typer(
 )
 app.add_typer(topology_app, name="topology")
 app.add_typer(controller_app, name="controller")
+app.add_typer(bench_app, name="bench")
 app.command(name="plan")(plan_command)
 app.command(name="bounds")(bounds_command)
-
-Json = Annotated[bool, typer.Option("--json", help="Print figures as JSON.")]
-Topo = Annotated[str, typer.Argument(help="A bundled topology's name, or a file.")]
-RunId = Annotated[str | None, typer.Option("--run", help="Which run, when several are up.")]
-Site = Annotated[str, typer.Argument(help="Code of the site, such as NYC.")]
-Scale = Annotated[
-    float | None,
-    typer.Option("--rate-scale", help="Emulated / real rate; by default, links of 100 Mbit/s."),
-]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=2**31 - 1, help="Of data, model and links.")
-]
-Datapath = Annotated[str | None, typer.Option("--datapath", help="kernel or userspace.")]
-Links = Annotated[str | None, typer.Option("--links", help="netem or linkd.")]
-Congestion = Annotated[str, typer.Option("--congestion-control", help="TCP's, in every island.")]
-RealTime = Annotated[bool, typer.Option(help="Real-time priority for the data path.")]
-Calibrate = Annotated[bool, typer.Option(help="Measure every link before relying on it.")]
-Runs = Annotated[Path, typer.Option("--runs", help="Where run records are kept.")]
 
 
 @app.command()
@@ -146,6 +148,10 @@ def up(
     congestion_control: Congestion = "cubic",
     realtime: RealTime = True,
     calibrate: Calibrate = True,
+    accelerators: Sites = None,
+    accelerator_rate_mbps: SumRate = None,
+    accelerator_slots: SumSlots = None,
+    accelerator_fan_in: FanIn = None,
     runs: Runs = Path("runs"),
 ) -> None:
     """Build the WAN and hold it until Ctrl-C, for `exec`, `shell` and your own controller."""
@@ -153,7 +159,15 @@ def up(
         "up", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
     )
     file = _application(controller) if controller else None
-    more = {"controller_file": file, "calibrate": calibrate}
+    if file and accelerators:
+        raise UserError("--accelerators: traffic is steered to them by our own controller alone")
+    limits = accelerator_limits(accelerator_rate_mbps, accelerator_slots, accelerator_fan_in)
+    more = {
+        "controller_file": file,
+        "calibrate": calibrate,
+        "accelerators": accelerator_sites(accelerators, load(topology)),
+        "accelerator_limits": limits,
+    }
     raise typer.Exit(launch(choices, more, make_console()))
 
 

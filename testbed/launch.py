@@ -113,6 +113,30 @@ def check_records(runs: Path) -> None:
         raise UserError(f"--runs {runs}: {error.strerror}; name a folder to write to") from error
 
 
+def accelerator_sites(text: str | None, topology: Topology) -> tuple[str, ...]:
+    """Read `AMS,NYC`, or `all`; raises `UserError` for a site that the topology lacks."""
+    if text is None:
+        return ()
+    if text == "all":
+        return topology.codes
+    sites = tuple(sorted({part.strip() for part in text.split(",")}))
+    for site in sites:
+        if site not in topology.codes:
+            known = ", ".join(topology.codes)
+            raise UserError(
+                f"--accelerators: no site {site!r} in {topology.name}; sites are {known}"
+            )
+    return sites
+
+
+def accelerator_limits(
+    rate_mbps: float | None, slots: int | None, fan_in: int | None
+) -> dict[str, float | int]:
+    """Return the limits that were given, by the names of `testbed.accelerator.process.Limits`."""
+    given = {"rate_mbps": rate_mbps, "slots": slots, "fan_in": fan_in}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def check_links(topology: Topology) -> None:
     """Refuse a topology, rates scaled, of which a link cannot be shaped as asked."""
     for way, spec in topology.directions().items():

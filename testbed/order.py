@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 ORDER_NAME = "order.json"
 
@@ -14,14 +16,17 @@ class Order:
     """One run as it was asked for; everything the command line decides is here.
 
     Attributes:
-        action: `emulate` (train and end), `calibrate` (measure links thoroughly and end) or `up`
-            (hold the network until told to end).
+        action: `emulate` (train and end), `bench` (measure collectives and end), `calibrate`
+            (measure links thoroughly and end) or `up` (hold the network until told to end).
         topology: name of a bundled topology or path of a file.
         rate_scale: emulated rate / real rate.
         datapath: `kernel` or `userspace`, as the doctor chose.
         link_backend: `netem` or `linkd`, as the doctor chose.
         controller_file: somebody's Ryu application to run instead of ours.
         local_steps: optimizer steps between two synchronizations.
+        accelerators: sites that get an accelerator.
+        accelerator_limits: of each of them; see `testbed.accelerator.process.Limits`.
+        bench: what to measure, for the action `bench`; see `testbed.benching.options`.
         calibrate: whether links are measured before they are relied on.
         timeout_s: limit of the whole training.
         as_json: whether standard output is for figures alone.
@@ -44,6 +49,9 @@ class Order:
     seed: int = 1
     capture: bool = False
     calibrate: bool = True
+    accelerators: Sequence[str] = ()
+    accelerator_limits: Mapping[str, Any] = field(default_factory=dict)
+    bench: Mapping[str, Any] | None = None
     as_json: bool = False
     timeout_s: float = 900.0
     command: str = ""

@@ -9,6 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from controller.fabric import Fabric
+from testbed.accelerator.process import Limits
+from testbed.benching.run import measure_collectives
 from testbed.calibration import calibrate, calibration_table, plot, verdict
 from testbed.deploy.island import Islands, start_islands
 from testbed.deploy.island_files import IslandSeat
@@ -55,6 +57,8 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
             with start_islands(runtime.path, seats(wan)) as islands:
                 if order.action == "up":
                     return _hold(wan, islands, record, stages)
+                if order.action == "bench":
+                    return measure_collectives(order, wan, islands, record, stages)
                 return train(order, wan, islands, reach, record, stages)
 
 
@@ -62,7 +66,9 @@ def emulation_options(order: Order) -> EmulationOptions:
     """Return how the order wants its WAN built."""
     network = NetworkOptions(order.datapath, order.congestion_control, order.realtime)
     foreign = Path(order.controller_file) if order.controller_file else None
-    return EmulationOptions(network, order.link_backend, foreign, order.seed)
+    limits = Limits(**order.accelerator_limits)
+    accelerators = dict.fromkeys(order.accelerators, limits)
+    return EmulationOptions(network, order.link_backend, foreign, order.seed, accelerators)
 
 
 def _manifest(order: Order, topology: Topology) -> dict[str, object]:

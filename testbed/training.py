@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import workloads
 from schedules.ring import best_ring_order, ring_share
 from testbed.capturing import Captured, capturing
 from testbed.deploy.environment import command_line, worker_environments
 from testbed.deploy.fleet import Fleet
 from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
-from testbed.measure.counters import WireEnds, read_counters, wire_ends
+from testbed.measure.counters import WireEnds, wire_ends
 from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops
 from testbed.measure.reach import Reachability
 from testbed.measure.sampler import Sampler
@@ -36,15 +33,20 @@ from testbed.progress import Stages
 from testbed.record.summary import Evidence, Summary, settled_rounds, summarize
 from testbed.record.tables import link_table, number, round_table, traffic_table
 from testbed.record.writer import RunRecord
-from topologies.errors import RunError
+from testbed.workers import (
+    WORK_DIRECTORY,
+    Reports,
+    Rows,
+    alive,
+    deploy,
+    island_progress,
+    sampling,
+)
 from topologies.model import Direction
 from workloads.collectives.ring import expected_ring_payload_bytes
 
-WORK_DIRECTORY = "/tmp/job"
 OUTPUT_DIRECTORY = "/tmp/job/out"
 SETTLE_S = 0.8
-
-Rows = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -103,45 +105,6 @@ class Job:
         }
 
 
-@dataclass
-class Reports:
-    """What workers have reported so far, line by line, from the threads that read them."""
-
-    record: RunRecord
-    rows: Rows = field(default_factory=dict)
-    _news: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def take(self, site: str, line: str) -> None:
-        """Keep one line of a worker's standard output; anything but an event is passed over."""
-        row = _event(line)
-        if row is None:
-            return
-        with self._lock:
-            self.rows.setdefault(site, []).append(row)
-            self._news = True
-        self.record.worker_rows(site, [row])
-
-    def has_news(self) -> bool:
-        """Return whether anything came since this was asked last."""
-        with self._lock:
-            news, self._news = self._news, False
-            return news
-
-    def snapshot(self) -> Rows:
-        """Return a copy of all rows."""
-        with self._lock:
-            return {site: list(rows) for site, rows in self.rows.items()}
-
-
-def _event(line: str) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) and "event" in row else None
-
-
 def train(
     order: Order,
     wan: Emulation,
@@ -158,10 +121,10 @@ def train(
     """
     job = Job.of(order, wan)
     record.amend_manifest(plan=job.plan())
-    with islands.fleet(_progress(stages)) as fleet:
+    with islands.fleet(island_progress(stages)) as fleet:
         deploy(fleet, stages)
         with (
-            _sampling(job, record) as sampler,
+            sampling(job.wan, job.ends, record) as sampler,
             _capture(job, record) as captured,
             FidelityMonitor(wan, record.path / FIDELITY_NAME) as monitor,
         ):
@@ -176,21 +139,6 @@ def train(
         machine_reasons=monitor.reasons(),
     )
     return _conclude(job, summarize(evidence), captured, record, stages)
-
-
-def _progress(stages: Stages) -> Callable[[str, str, int, int], None]:
-    def show(action: str, site: str, done: int, total: int) -> None:
-        if action != "watch":
-            stages.advance(done, f"{done} of {total} islands")
-
-    return show
-
-
-def deploy(fleet: Fleet, stages: Stages) -> None:
-    """Push the workload, its data included, to every island at once."""
-    stages.announce("Deploying workers over SSH", total=len(fleet.sites))
-    fleet.connect()
-    fleet.push([Path(workloads.__file__).parent], WORK_DIRECTORY)
 
 
 def collect(fleet: Fleet, record: RunRecord, stages: Stages) -> None:
@@ -212,20 +160,10 @@ def _work(job: Job, fleet: Fleet, sampler: Sampler, record: RunRecord, stages: S
     processes = fleet.start(job.commands(), record.path / "workers", on_line=reports.take)
 
     def check() -> None:
-        if (reason := job.wan.failure()) is not None:
-            record.event("failure", reason=reason)
-            raise RunError(reason)
-        try:
-            sampler.raise_failure()
-            if reports.has_news():
-                _follow(job, reports, sampler, record, stages)
-        except RunError:
-            # A sampler notices first that links are gone; what ended them says more.
-            if (reason := job.wan.failure()) is None:
-                raise
-            raise RunError(reason) from None
+        if reports.has_news():
+            _follow(job, reports, sampler, record, stages)
 
-    fleet.watch(processes, job.order.timeout_s, on_poll=check)
+    fleet.watch(processes, job.order.timeout_s, on_poll=alive(job.wan, sampler, record, check))
     return reports
 
 
@@ -262,18 +200,6 @@ def _evidence(job: Job, rows: Rows, sampler: Sampler) -> Evidence:
         expected=expected_bytes(job.payload(message_bytes), wan.routes, wan.topology.mtu_bytes),
         bound=ring_bound(job.hops, wan.routes, message_bytes, rate_mbps),
     )
-
-
-@contextmanager
-def _sampling(job: Job, record: RunRecord) -> Iterator[Sampler]:
-    """Sample every link direction's counters into the record while the body runs."""
-
-    def drops() -> dict[Direction, int]:
-        counters = job.wan.links.counters()
-        return {way: sum(one.dropped.values()) for way, one in counters.items()}
-
-    with Sampler(partial(read_counters, job.ends), record.links_csv, link_drops=drops) as sampler:
-        yield sampler
 
 
 def _capture(job: Job, record: RunRecord) -> AbstractContextManager[Captured]:

@@ -8,12 +8,14 @@ network counts as ready only when every switch has confirmed its rules.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from controller.fabric import Fabric
+from testbed.accelerator.process import Limits
+from testbed.emulation.accelerators import Accelerators
 from testbed.emulation.controller_process import (
     ControllerProcess,
     controller_command,
@@ -45,12 +47,14 @@ class EmulationOptions:
         link_backend: `netem` or `linkd`.
         controller_file: a Ryu application to run instead of our controller.
         seed: of every random draw that links make.
+        accelerators: sites that get an accelerator, with its limits.
     """
 
     network: NetworkOptions
     link_backend: str
     controller_file: Path | None = None
     seed: int = 1
+    accelerators: Mapping[str, Limits] = field(default_factory=dict)
 
     @property
     def realtime(self) -> bool:
@@ -74,6 +78,7 @@ class Emulation:
     network: Network
     links: LinkBackend
     controller: ControllerProcess
+    accelerators: Accelerators
     bring_up_s: float
     realtime: bool
 
@@ -83,7 +88,7 @@ class Emulation:
 
     def failure(self) -> str | None:
         """Return which part of the WAN has ended by itself, or None while all of it lives."""
-        parts = [self.controller.exited, self.links.failure]
+        parts = [self.controller.exited, self.links.failure, self.accelerators.failure]
         parts += [switch.exited for switch in self.network.switches()]
         return next((reason for part in parts if (reason := part()) is not None), None)
 
@@ -99,7 +104,8 @@ def emulation(
         RunError: a part did not come up, or died under the body; the text names it.
     """
     started = time.monotonic()
-    routes, fabric = least_delay_routes(topology), Fabric.of(topology)
+    routes = least_delay_routes(topology)
+    fabric = Fabric.of(topology, options.accelerators)
     network = Network(topology, routes, fabric, options.network, runtime.path / "ovs")
     with ExitStack() as stack:
         stack.callback(network.stop)
@@ -110,15 +116,25 @@ def emulation(
         links = join_links(network, routes, options, runtime.path)
         stack.callback(links.close)
         announce("Starting controller and switches")
-        controller = start_controller(topology, options.controller_file, runtime.path)
+        controller = start_controller(topology, options, runtime.path)
         stack.callback(controller.close)
         network.start_switches()
+        accelerators = Accelerators.start(network, fabric, options.accelerators, runtime.path)
+        stack.callback(accelerators.close)
         announce("Installing routes")
         if options.controller_file is None:
             controller.client.wait_ready(CONTROLLER_TIMEOUT_S)
         bring_up_s = time.monotonic() - started
         wan = Emulation(
-            topology, routes, fabric, network, links, controller, bring_up_s, options.realtime
+            topology=topology,
+            routes=routes,
+            fabric=fabric,
+            network=network,
+            links=links,
+            controller=controller,
+            accelerators=accelerators,
+            bring_up_s=bring_up_s,
+            realtime=options.realtime,
         )
         with _dead_parts_named(wan):
             yield wan
@@ -137,15 +153,16 @@ def _dead_parts_named(wan: Emulation) -> Iterator[None]:
 
 
 def start_controller(
-    topology: Topology, controller_file: Path | None, directory: Path
+    topology: Topology, options: EmulationOptions, directory: Path
 ) -> ControllerProcess:
-    """Start our controller, or the application in `controller_file`, and wait for its port."""
+    """Start our controller, or the application that the options name, and wait for its port."""
     topology_file, log = directory / "topology.yaml", directory / "controller.log"
     topology_file.write_text(dump(topology))
-    if controller_file is None:
-        controller = ControllerProcess(controller_command(topology_file, log), log)
+    if options.controller_file is None:
+        command = controller_command(topology_file, log, options.accelerators)
     else:
-        controller = ControllerProcess(foreign_command(controller_file, log), log)
+        command = foreign_command(options.controller_file, log)
+    controller = ControllerProcess(command, log)
     try:
         controller.wait_listening(CONTROLLER_TIMEOUT_S)
     except BaseException:

@@ -14,7 +14,8 @@ from testbed.measure.counters import DirectionCounters
 from testbed.measure.series import Counts
 from testbed.order import Order
 from testbed.record.writer import RunRecord
-from testbed.training import Job, Reports
+from testbed.training import Job
+from testbed.workers import Reports
 from topologies.files import load
 from topologies.model import Direction
 from topologies.routing import least_delay_routes

@@ -1,0 +1,104 @@
+"""The plan of one clique of all islands for each collective, and what it must put on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller.fabric import accelerator_end
+from schedules.capabilities import INNETWORK, RING, Capabilities
+from schedules.constraints import Constraints
+from schedules.plan import Plan, PlannedRound
+from schedules.planner import plan
+from testbed.innetwork.layout import PACKET_OVERHEAD_BYTES
+from testbed.measure.predict import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES
+from topologies.errors import UserError
+from topologies.model import Direction, Topology
+
+ACCELERATOR_SUFFIX = accelerator_end("")  # a cable in the site, no link
+PLANNED_BYTES = 1e6  # what a plan is made for; transfer and load grow in proportion
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A collective of all islands.
+
+    Attributes:
+        plan: as the planner gave it.
+        header_share: bytes of headers for each byte of payload, in packets that fill the MTU.
+    """
+
+    plan: Plan
+    header_share: float
+
+    @property
+    def round(self) -> PlannedRound:
+        """The plan's one round."""
+        return self.plan.rounds[0]
+
+    def transfer_s(self, message_bytes: float) -> float:
+        """Return the time of the busiest direction, headers counted."""
+        share = message_bytes / PLANNED_BYTES * (1 + self.header_share)
+        return self.round.predicted.transfer_s * share
+
+    def bound_s(self, message_bytes: float) -> float:
+        """Return the least time: the busiest direction, headers counted, and the latency."""
+        return self.transfer_s(message_bytes) + self.round.predicted.latency_s
+
+    def load_bytes(self, message_bytes: float) -> dict[Direction, float]:
+        """Return what every loaded link direction must carry, headers counted."""
+        factor = message_bytes * (1 + self.header_share)
+        loads = self.round.predicted.load.items()
+        return {
+            Direction.parse(way): load * factor
+            for way, load in loads
+            if not way.endswith(ACCELERATOR_SUFFIX)
+        }
+
+    @property
+    def traversals(self) -> float:
+        """Messages times WAN links crossed."""
+        return self.round.predicted.traversals
+
+
+def plan_cliques(
+    topology: Topology, capabilities: Capabilities, kinds: tuple[str, ...]
+) -> dict[str, Planned]:
+    """Return the plan of one clique of all islands for each kind.
+
+    Raises:
+        UserError: the capabilities do not permit a kind, or it cannot be planned.
+    """
+    everybody = Constraints(min_clique=len(topology.codes))
+    found = {}
+    for kind in kinds:
+        planned = plan(
+            topology,
+            capabilities,
+            collective=kind,
+            message_bytes=PLANNED_BYTES,
+            constraints=everybody,
+        )
+        if len(planned.rounds) != 1:
+            raise UserError(f"{kind}: all islands in one clique need one round")
+        found[kind] = Planned(planned, header_share(kind, topology.mtu_bytes))
+    return found
+
+
+def header_share(kind: str, mtu_bytes: int) -> float:
+    """Return bytes of headers for a byte of payload: of TCP with time stamps, or of our packets."""
+    if kind in (RING, "exchange"):
+        headers = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES
+        return headers / (mtu_bytes - IP_TCP_HEADER_BYTES)
+    headers = ETHERNET_HEADER_BYTES + PACKET_OVERHEAD_BYTES
+    return headers / (mtu_bytes - PACKET_OVERHEAD_BYTES)
+
+
+def ring_order(planned: Mapping[str, Planned]) -> tuple[str, ...]:
+    """Return the order of the best ring that any of the plans shows."""
+    return next(iter(planned.values())).plan.ring.order
+
+
+def needs_accelerators(kinds: tuple[str, ...]) -> bool:
+    """Whether any of these kinds is summed in the network."""
+    return bool({"aggregation", INNETWORK} & set(kinds))

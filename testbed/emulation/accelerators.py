@@ -1,0 +1,83 @@
+"""The accelerators of a run: a process at each site that has one, in its own namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from controller.fabric import ACCELERATOR_INTERFACE, Fabric
+from testbed.accelerator.config import Address, Counters, TreeConfig
+from testbed.accelerator.process import AcceleratorProcess, Limits, Place
+from testbed.emulation.network import Network
+from testbed.innetwork.layout import ACCELERATOR_PORT
+from topologies.errors import UserError
+
+
+class Accelerators:
+    """Started accelerators by site; none of them knows a tree yet."""
+
+    def __init__(self, by_site: Mapping[str, AcceleratorProcess]) -> None:
+        self._by_site = dict(by_site)
+
+    @classmethod
+    def start(
+        cls, network: Network, fabric: Fabric, limits: Mapping[str, Limits], directory: Path
+    ) -> Accelerators:
+        """Start one at each site of `limits`; all are ended again if one does not start.
+
+        Raises:
+            MachineError: it cannot be built or started here.
+        """
+        folder = directory / "accelerators"
+        folder.mkdir()
+        started: dict[str, AcceleratorProcess] = {}
+        with ExitStack() as undo:
+            for site in sorted(limits):
+                place = _place(network, fabric, folder, site)
+                started[site] = AcceleratorProcess.start(place, limits[site])
+                undo.callback(started[site].close)
+            undo.pop_all()
+        return cls(started)
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Sites that have an accelerator, sorted."""
+        return tuple(sorted(self._by_site))
+
+    def at(self, site: str) -> AcceleratorProcess:
+        """Return the accelerator of a site; a site without one is a `UserError`."""
+        try:
+            return self._by_site[site]
+        except KeyError:
+            known = ", ".join(self.sites) or "no site"
+            raise UserError(f"{site} has no accelerator; {known} has") from None
+
+    def open(self, configs: Mapping[str, Iterable[TreeConfig]]) -> None:
+        """Tell each accelerator its places in trees; raises `UserError` for one it refuses."""
+        for site, told in sorted(configs.items()):
+            for config in told:
+                self.at(site).open(config)
+
+    def counters(self) -> dict[str, Counters]:
+        """Return what each accelerator has counted."""
+        return {site: one.counters() for site, one in self._by_site.items()}
+
+    def failure(self) -> str | None:
+        """Return how one of them ended by itself, or None while all live."""
+        return next((why for one in self._by_site.values() if (why := one.failure())), None)
+
+    def close(self) -> None:
+        """End all of them."""
+        for accelerator in self._by_site.values():
+            accelerator.close()
+
+
+def _place(network: Network, fabric: Fabric, folder: Path, site: str) -> Place:
+    return Place(
+        folder=folder,
+        name=site,
+        address=Address(fabric.accelerator_ip(site), ACCELERATOR_PORT),
+        interface=ACCELERATOR_INTERFACE,
+        enter=("mnexec", "-a", str(network.accelerator(site).pid)),
+    )

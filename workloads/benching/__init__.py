@@ -1,0 +1,1 @@
+"""Measuring collectives: one worker an island, each size repeated, every result checked."""
