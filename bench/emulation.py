@@ -319,7 +319,7 @@ def goodput_mbps(sender: int, receiver: int, address: str, seconds: float) -> fl
         listener = socket.create_server((address, 7300))
     script = TCP_SENDER.replace("TCP_MAXSEG, 1460", "TCP_MAXSEG, 8960")
     command = ["mnexec", "-a", str(sender), sys.executable, "-S", "-c", script]
-    process = subprocess.Popen([*command, address, f"{seconds}"])
+    process = subprocess.Popen([*command, address, f"{seconds}"], stderr=subprocess.DEVNULL)
     with listener, listener.accept()[0] as connection:
         stamps = arrivals_until(connection, time.monotonic() + seconds)
     process.wait()
@@ -348,9 +348,13 @@ def atoll_rate(rate_mbps: float) -> float:
 
 def tclink_rate(rate_mbps: float, tbf: bool) -> float:
     """The same places but for the link, which is Mininet's; Open vSwitch learns by itself."""
+    from mininet.log import setLogLevel
+    from mininet.node import OVSSwitch
+
     from testbed.emulation.network import _bare_mininet
 
     net = _bare_mininet()
+    setLogLevel("critical")  # of an HTB that is too fast for its quantum it complains as an error
     folder = Path(tempfile.mkdtemp(prefix="atoll-bench-", dir="/run"))
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     try:
@@ -359,6 +363,8 @@ def tclink_rate(rate_mbps: float, tbf: bool) -> float:
         for switch in switches:
             alone = ["del-controller", "br0", "--", "set-fail-mode", "br0", "standalone"]
             subprocess.run(["ovs-vsctl", f"--db={switch._database}", *alone], check=True)
+            for interface in switch.intfList():
+                OVSSwitch.TCReapply(interface)  # Open vSwitch removes what it did not put there
         return goodput_mbps(hosts[0].pid, hosts[1].pid, "10.0.0.2", COMPARED_S)
     finally:
         for switch in net.switches:
