@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.twin import Accelerator
 from tests.accelerator.driver import Driver
+from tests.accelerator.simulation import Tree, Weather, innetwork
+from tests.accelerator.test_properties import assert_all_right, contributions
 from workloads.innetwork.protocol import (
     ALL_FLAGS,
     NO_CHILD,
@@ -114,6 +116,23 @@ def test_the_program_does_what_its_twin_does(driver: Driver, seed: int) -> None:
         arrived = life.packet()
         assert driver.handle(*arrived) == twin.handle(*arrived)
     assert driver.counters() == twin.counters()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tree_of_programs_sums_right_in_bad_weather(driver_program: Path, seed: int) -> None:
+    tree = Tree(parents=(0, 0, 2), homes=(0, 1, 2, 3, 3))
+    areas = contributions(5, 10, seed)
+    weather = Weather(loss=0.1, duplicate=0.2, jitter_us=5000)
+    world = innetwork(tree, areas, 3, weather, seed)
+    drivers = {address: Driver(driver_program) for address in world.accelerators}
+    for address, driver in drivers.items():
+        driver.start()
+        for config in world.configs[address]:
+            driver.open(config)
+    world.accelerators = drivers  # type: ignore[assignment]
+    world.run()
+    assert_all_right(world, areas)
+    assert [driver.close() for driver in drivers.values()] == [0] * 4
 
 
 def test_random_lives_meet_every_case_that_is_counted() -> None:

@@ -20,7 +20,7 @@ from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess, Limits, Place
 from testbed.links.linkd.build import SANITIZED
 from topologies.errors import MachineError, RunError, UserError
-from workloads.innetwork.protocol import Areas, Element, Packet, PacketType, decode, encode
+from workloads.innetwork.protocol import Areas, Element, Flag, Packet, PacketType, decode, encode
 
 KEY, JOB = 99, 12
 ANSWER_LIMIT_S = 10.0
@@ -139,6 +139,16 @@ def test_what_is_not_for_it_is_counted_by_kind(bench: Bench) -> None:
     tree = counters.trees[JOB, 1]
     assert (counters.process.malformed, counters.process.unknown) == (2, 1)
     assert (tree.packets, tree.foreign, tree.corrupt, tree.contributions) == (4, 1, 1, 1)
+
+
+@pytest.mark.parametrize(("tos", "congested"), [(2, False), (3, True)])
+def test_a_mark_of_congestion_comes_out_with_the_sum(
+    bench: Bench, tos: int, congested: bool
+) -> None:
+    bench.children[1].setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+    bench.contribute(0, 0, 1)
+    bench.contribute(1, 0, 2)
+    assert bool(bench.result()[0].flags & Flag.CONGESTED) == congested
 
 
 def test_a_closed_tree_is_unknown(bench: Bench) -> None:
