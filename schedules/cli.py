@@ -53,68 +53,80 @@ MessageMb = Annotated[
 ]
 
 
+Capability = Annotated[
+    str | None,
+    typer.Option(
+        "--capability",
+        help="unicast (the default), multicast, aggregation or multicast+aggregation.",
+    ),
+]
+Collective = Annotated[
+    str | None,
+    typer.Option(
+        "--collective",
+        help="exchange, ring, multicast, aggregation or innetwork; the best by default.",
+    ),
+]
+Accelerators = Annotated[
+    str | None,
+    typer.Option("--accelerators", help="SITE,... that have one; every site by default."),
+]
+AcceleratorMbps = Annotated[
+    float | None, typer.Option("--accelerator-mbps", help="What each takes in at most.")
+]
+FanIn = Annotated[int | None, typer.Option("--fan-in", help="Streams each sums into one at most.")]
+ObjectiveName = Annotated[
+    str, typer.Option("--objective", help="exchange, fair, mean or consensus.")
+]
+CliqueSize = Annotated[
+    str | None, typer.Option("--clique-size", help="Islands in a clique: N or MIN-MAX.")
+]
+MaxRoundS = Annotated[float | None, typer.Option("--max-round-s", help="No round may take longer.")]
+ComputeS = Annotated[
+    float, typer.Option("--compute-s", help="Compute time a round hides its transfers behind.")
+]
+Stragglers = Annotated[
+    list[str] | None,
+    typer.Option("--straggler", help="SITE=FACTOR: computes that many times as long."),
+]
+MaxGroups = Annotated[
+    int | None, typer.Option("--max-groups", help="Trees that fit in the switches a round.")
+]
+Latency = Annotated[
+    bool, typer.Option("--latency/--no-latency", help="Count propagation in a round's time.")
+]
+TimeLimitS = Annotated[
+    float | None,
+    typer.Option("--time-limit-s", help="Longest search; 60 above nine sites by default."),
+]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Picture to write: .png, .svg or .pdf.")]
+Compare = Annotated[
+    bool, typer.Option("--compare", help="Every capability in a table, and a ring.")
+]
+Out = Annotated[Path | None, typer.Option("--out", help="File to write the plan to.")]
+
+
 @app.command(name="plan")
 def plan_command(
     topology: Topo,
-    capability: Annotated[
-        str | None,
-        typer.Option(
-            "--capability",
-            help="unicast (the default), multicast, aggregation or multicast+aggregation.",
-        ),
-    ] = None,
-    collective: Annotated[
-        str | None,
-        typer.Option(
-            "--collective",
-            help="exchange, ring, multicast, aggregation or innetwork; the best by default.",
-        ),
-    ] = None,
-    accelerators: Annotated[
-        str | None,
-        typer.Option("--accelerators", help="SITE,... that have one; every site by default."),
-    ] = None,
-    accelerator_mbps: Annotated[
-        float | None, typer.Option("--accelerator-mbps", help="What each takes in at most.")
-    ] = None,
-    fan_in: Annotated[
-        int | None, typer.Option("--fan-in", help="Streams each sums into one at most.")
-    ] = None,
+    capability: Capability = None,
+    collective: Collective = None,
+    accelerators: Accelerators = None,
+    accelerator_mbps: AcceleratorMbps = None,
+    fan_in: FanIn = None,
     message_mb: MessageMb = 1000.0,
-    objective: Annotated[
-        str, typer.Option("--objective", help="exchange, fair, mean or consensus.")
-    ] = "exchange",
+    objective: ObjectiveName = "exchange",
     rate_scale: RateScale = 1.0,
-    clique_size: Annotated[
-        str | None, typer.Option("--clique-size", help="Islands in a clique: N or MIN-MAX.")
-    ] = None,
-    max_round_s: Annotated[
-        float | None, typer.Option("--max-round-s", help="No round may take longer.")
-    ] = None,
-    compute_s: Annotated[
-        float, typer.Option("--compute-s", help="Compute time a round hides its transfers behind.")
-    ] = 0.0,
-    straggler: Annotated[
-        list[str] | None,
-        typer.Option("--straggler", help="SITE=FACTOR: computes that many times as long."),
-    ] = None,
-    max_groups: Annotated[
-        int | None, typer.Option("--max-groups", help="Trees that fit in the switches a round.")
-    ] = None,
-    latency: Annotated[
-        bool, typer.Option("--latency/--no-latency", help="Count propagation in a round's time.")
-    ] = True,
-    time_limit_s: Annotated[
-        float | None,
-        typer.Option("--time-limit-s", help="Longest search; 60 above nine sites by default."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="Picture to write: .png, .svg or .pdf.")
-    ] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Every capability in a table, and a ring.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="File to write the plan to.")] = None,
+    clique_size: CliqueSize = None,
+    max_round_s: MaxRoundS = None,
+    compute_s: ComputeS = 0.0,
+    straggler: Stragglers = None,
+    max_groups: MaxGroups = None,
+    latency: Latency = True,
+    time_limit_s: TimeLimitS = None,
+    plot: Plot = None,
+    compare: Compare = False,
+    out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Plan rounds of cliques for a network and what it can do, with proof; Ctrl-C takes the best.
