@@ -42,6 +42,7 @@ class Loopback:
     members: int
     net: str = field(default_factory=lambda: f"127.{random.randrange(64, 250)}.{os.getpid() % 250}")
     accelerators: dict[str, AcceleratorProcess] = field(default_factory=dict)
+    job: int = field(default_factory=lambda: random.getrandbits(64))
 
     def member(self, place: int) -> Place:
         return Place(f"{self.net}.{1 + place}", MEMBER_PORT)
@@ -101,7 +102,7 @@ def group_of(lo: Loopback, kind: str, me: int, rate_mbps: float, window: int) ->
         trees = [_tree(lo, 0, list(everyone), None)]
     return GroupJob(
         kind=kind,
-        job=0xA701 + lo.members,
+        job=lo.job,
         key=0x1234567,
         window=window,
         area_bytes=8904,
@@ -153,6 +154,7 @@ def collectives(
     window: int = WINDOW,
     wide: bool = False,
     limit_s: float = LIMIT_S,
+    stall_s: float = LIMIT_S,
 ) -> Iterator[list[NetworkCollective]]:
     """Open the collective of every member, in threads of this process."""
     board = Board(HashStore())
@@ -163,7 +165,7 @@ def collectives(
         clique = Clique.of_all(me, roster)
         group = None if kind == "exchange" else group_of(lo, kind, me, rate_mbps, window)
         mesh = open_mesh(board, clique, where, kind, limit_s)
-        transport = open_transport(clique, mesh, group, limit_s)
+        transport = open_transport(clique, mesh, group, limit_s, stall_s)
         return NetworkCollective(clique, transport, lambda symptom: symptom, wide)
 
     with ExitStack() as stack:

@@ -15,12 +15,22 @@ class Collective(Protocol):
     def members(self) -> tuple[int, ...]:
         """Ranks of the clique, in the order in which they take part."""
 
-    def allreduce(self, tensor: Tensor) -> Tensor:
+    def allreduce(self, tensor: Tensor, name: str = "") -> Tensor:
         """Return the mean of all members' tensors in a new tensor; the argument stays as it was.
 
         Every member calls with a tensor of the same shape and type, and every member receives
         bit-identical values.
 
+        Args:
+            tensor: the numbers.
+            name: what errors call it.
+
         Raises:
             CollectiveError: a peer was lost, or did not answer within the time limit.
         """
+
+    def confess(self, reason: str) -> None:
+        """Tell the other workers that this one fails, before its connections break."""
+
+    def close(self) -> None:
+        """Part from the other workers once all are done, and free the sockets."""

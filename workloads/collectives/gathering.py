@@ -26,6 +26,9 @@ class Sharing(Protocol):
         A payload has the expected length, or none: of a member that has nothing to give.
         """
 
+    def counters(self) -> dict[str, int]:
+        """Return what was counted since the start, by name."""
+
     def close(self) -> None:
         """Free the sockets."""
 
@@ -39,6 +42,10 @@ class Exchange:
     def share(self, statement: Statement, payload: Bytes, expected_bytes: int) -> dict[int, Frame]:
         """Send a payload to every other member and receive theirs."""
         return self._mesh.share(statement, payload, place_like(statement, expected_bytes))
+
+    def counters(self) -> dict[str, int]:
+        """Return how much was sent and received over the mesh, headers included."""
+        return self._mesh.counters()
 
     def close(self) -> None:
         """Free the sockets."""
@@ -82,6 +89,10 @@ class Gathering:
         """Return the payload of the member at place `root`; nobody else sends."""
         mine = payload if root == self._clique.index else NOTHING
         return self._share(statement, mine, len(payload))[root]
+
+    def counters(self) -> dict[str, int]:
+        """Return what the way of sharing has counted."""
+        return self._sharing.counters()
 
     def close(self) -> None:
         """Free the sockets."""

@@ -44,7 +44,7 @@ class RingCollective:
         """All ranks of the job, in rank order."""
         return tuple(range(self._roster.size))
 
-    def allreduce(self, tensor: Tensor) -> Tensor:
+    def allreduce(self, tensor: Tensor, name: str = "") -> Tensor:
         """Return the mean over all workers in a new tensor; the argument stays as it was.
 
         Raises:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,13 @@ from workloads.collectives.interfaces import Interface
 from workloads.collectives.limits import Limits
 from workloads.collectives.mesh import Mesh, open_mesh
 from workloads.collectives.network import NetworkCollective
+from workloads.collectives.port import STALL_S, NetworkPort
 from workloads.collectives.rendezvous import Announcement, Meeting, meet, meet_at
 from workloads.collectives.roster import Roster
-from workloads.collectives.summing import MulticastSharing, NetworkPort, Summing
+from workloads.collectives.summing import MulticastSharing, Summing
 from workloads.collectives.transport import Transport
 from workloads.collectives.watch import Watch
-from workloads.errors import UsageError
+from workloads.errors import CollectiveError, UsageError
 from workloads.innetwork.endpoint import Member
 from workloads.innetwork.job import GroupJob, group_for, load_groups
 
@@ -69,35 +71,92 @@ class Choice:
         """Return the group of some ranks in the job's file; None for a kind without one."""
         return group_for(load_groups(self.job), self.kind, ranks) if self.job else None
 
+    def words(self) -> str:
+        """Return what all workers must agree upon, in one line."""
+        groups = load_groups(self.job) if self.job else ()
+        jobs = "".join(f" group={group.job:x}" for group in groups)
+        return f"collective={self.kind} accumulation={64 if self.wide else 32}{jobs}"
 
-class WatchedCollective(NetworkCollective):
-    """A `NetworkCollective` whose workers find out together who was lost."""
+
+class Assembly:
+    """The workers of a job after they have met: any of them can form cliques, one after another.
+
+    Args:
+        meeting: what the workers told one another.
+        endpoint: this worker's rank.
+        roster: the workers' names.
+        choice: which collective.
+        limits: the time limits.
+    """
 
     def __init__(
-        self, clique: Clique, transport: Transport, watch: Watch, wide: bool = False
+        self, meeting: Meeting, endpoint: Endpoint, roster: Roster, choice: Choice, limits: Limits
     ) -> None:
-        super().__init__(clique, transport, watch.explain, wide)
-        self._watch = watch
+        self._meeting = meeting
+        self._rank = endpoint.rank
+        self._roster = roster
+        self._choice = choice
+        self._limit_s = limits.collective_s
+        self._watch = Watch(meeting, endpoint, roster)
+
+    def clique(self, ranks: tuple[int, ...]) -> NetworkCollective:
+        """Open the collective of some ranks; all of them call, and each clique only once.
+
+        Raises:
+            RendezvousError: a member cannot be connected to within the limit.
+            UsageError: the job's file has no such group.
+        """
+        clique = Clique(ranks, self._rank, self._roster)
+        group = self._choice.group(ranks)
+        where = {one.rank: one.address for one in self._meeting.announcements}
+        mesh = open_mesh(self._meeting.board, clique, where, clique.label, self._limit_s)
+        transport = open_transport(clique, mesh, group, self._limit_s)
+        return NetworkCollective(clique, transport, self._watch.explain, self._choice.wide)
 
     def confess(self, reason: str) -> None:
         """Tell the other workers that this one fails, before its connections break."""
         self._watch.confess(reason)
 
+    def part(self) -> None:
+        """Part from the other workers: returns when all are done."""
+        self._watch.close()
+
+
+class WholeJob:
+    """A collective of all workers of a job, which meet and part for it."""
+
+    def __init__(self, assembly: Assembly, size: int) -> None:
+        self._assembly = assembly
+        self._collective = assembly.clique(tuple(range(size)))
+        self.members = self._collective.members
+        self.allreduce = self._collective.allreduce
+        self.sum = self._collective.sum
+        self.gather = self._collective.gather
+        self.broadcast = self._collective.broadcast
+        self.barrier = self._collective.barrier
+        self.counters = self._collective.counters
+
+    def confess(self, reason: str) -> None:
+        """Tell the other workers that this one fails, before its connections break."""
+        self._assembly.confess(reason)
+
     def close(self) -> None:
         """Part from the other workers once all are done, and free the sockets."""
-        self._watch.close()
-        super().close()
+        with contextlib.suppress(CollectiveError):
+            self._collective.barrier()  # nobody leaves who may still be needed for the last sum
+        self._assembly.part()
+        self._collective.close()
 
 
-def open_collective(
+def assemble(
     endpoint: Endpoint,
     roster: Roster,
     interface: Interface,
     choice: Choice,
     fingerprint: str,
     limits: Limits,
-) -> WatchedCollective:
-    """Meet the other workers and open a collective over all of them.
+) -> Assembly:
+    """Meet the other workers of the job.
 
     Args:
         endpoint: this worker's rank and where to meet.
@@ -108,14 +167,25 @@ def open_collective(
         limits: the time limits.
 
     Raises:
-        RendezvousError: a worker is missing or cannot be connected to within the limit.
-        UsageError: the port of the rendezvous is taken, or the job's file does not fit.
+        RendezvousError: a worker is missing or has other options.
+        UsageError: the port of the rendezvous is taken, or the job's file is wrong.
     """
-    group = choice.group(tuple(range(roster.size)))
-    words = f"{fingerprint} {_fingerprint(choice, group)}"
-    announcement = _announcement(endpoint, roster, interface, words)
+    announcement = _announcement(endpoint, roster, interface, f"{fingerprint} {choice.words()}")
     meeting = meet(endpoint, roster, announcement, limits.rendezvous_s)
-    return _open(meeting, endpoint, roster, choice, group, limits)
+    return Assembly(meeting, endpoint, roster, choice, limits)
+
+
+def open_collective(
+    endpoint: Endpoint,
+    roster: Roster,
+    interface: Interface,
+    choice: Choice,
+    fingerprint: str,
+    limits: Limits,
+) -> WholeJob:
+    """Meet the other workers and open the collective of all of them; see `assemble`."""
+    choice.group(tuple(range(roster.size)))  # a wrong file is told before anybody is waited for
+    return WholeJob(assemble(endpoint, roster, interface, choice, fingerprint, limits), roster.size)
 
 
 def open_at(
@@ -125,39 +195,16 @@ def open_at(
     interface: Interface,
     choice: Choice,
     limits: Limits,
-) -> WatchedCollective:
+) -> WholeJob:
     """Do the same over a notice board that is there already."""
-    group = choice.group(tuple(range(roster.size)))
-    announcement = _announcement(endpoint, roster, interface, _fingerprint(choice, group))
+    announcement = _announcement(endpoint, roster, interface, choice.words())
     meeting = meet_at(board, endpoint, roster, announcement, limits.rendezvous_s)
-    return _open(meeting, endpoint, roster, choice, group, limits)
+    return WholeJob(Assembly(meeting, endpoint, roster, choice, limits), roster.size)
 
 
-def _open(
-    meeting: Meeting,
-    endpoint: Endpoint,
-    roster: Roster,
-    choice: Choice,
-    group: GroupJob | None,
-    limits: Limits,
-) -> WatchedCollective:
-    clique = Clique.of_all(endpoint.rank, roster)
-    mesh = mesh_of(meeting, clique, limits.collective_s)
-    transport = open_transport(clique, mesh, group, limits.collective_s)
-    return WatchedCollective(clique, transport, Watch(meeting, endpoint, roster), choice.wide)
-
-
-def mesh_of(meeting: Meeting, clique: Clique, limit_s: float) -> Mesh:
-    """Connect the members of a clique after all workers of the job have met."""
-    return open_mesh(meeting.board, clique, addresses(meeting.announcements), clique.label, limit_s)
-
-
-def addresses(announcements: Sequence[Announcement]) -> dict[int, str]:
-    """Return each rank's address on the interface of the collectives."""
-    return {one.rank: one.address for one in announcements}
-
-
-def open_transport(clique: Clique, mesh: Mesh, group: GroupJob | None, limit_s: float) -> Transport:
+def open_transport(
+    clique: Clique, mesh: Mesh, group: GroupJob | None, limit_s: float, stall_s: float = STALL_S
+) -> Transport:
     """Return the transport of a kind over a clique whose mesh is there.
 
     Raises:
@@ -169,16 +216,11 @@ def open_transport(clique: Clique, mesh: Mesh, group: GroupJob | None, limit_s: 
     if group.kind == "innetwork" and len(group.trees) != 1:
         raise UsageError(f"group of innetwork with {len(group.trees)} trees: give one")
     member = Member(group, clique.index, group.trees)
-    port = NetworkPort(clique, member, mesh, group, limit_s)
+    port = NetworkPort(clique, member, mesh, group, limit_s, stall_s)
     if group.kind == "multicast":
         sources = [tree.leaves[0] for tree in group.trees if tree.leaves[0] != clique.index]
         return Gathering(clique, MulticastSharing(clique, port, sources))
     return Summing(clique, port, adds_own=group.kind == "aggregation")
-
-
-def _fingerprint(choice: Choice, group: GroupJob | None) -> str:
-    number = f" job={group.job:x}" if group is not None else ""
-    return f"collective={choice.kind} accumulation={64 if choice.wide else 32}{number}"
 
 
 def _announcement(

@@ -57,6 +57,7 @@ class Mesh:
         self._connections = dict(connections)
         self._limit_s = limit_s
         self._calls = 0
+        self._moved_bytes = 0
         for connection in self._connections.values():
             connection.setblocking(False)
 
@@ -91,11 +92,19 @@ class Mesh:
         received = {rank: frame for rank, frame in frames.items() if frame is not None}
         return {**received, self._clique.rank: Frame(statement, payload)}
 
+    def counters(self) -> dict[str, int]:
+        """Return calls, and bytes that moved in either direction, frames' headers included."""
+        return {"calls": self._calls, "moved_bytes": self._moved_bytes}
+
     def close(self) -> None:
         """Close the connections."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    def is_called(self) -> bool:
+        """Return whether a member has begun to share something; nothing is read."""
+        return any(_has_data(connection) for connection in self._connections.values())
 
     def broken(self) -> tuple[int, ...]:
         """Return the ranks whose connections have ended, without reading from any."""
@@ -126,6 +135,7 @@ class Mesh:
                 selector.unregister(transfer.connection)
             elif transfer.interest != key.events:
                 selector.modify(transfer.connection, transfer.interest, transfer)
+        self._moved_bytes += moved
         return moved
 
     def _give_up(self, transfers: Mapping[int, _Transfer]) -> None:
@@ -295,6 +305,13 @@ def _prepared(connection: socket.socket) -> socket.socket:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return connection
+
+
+def _has_data(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1, socket.MSG_PEEK) != b""
+    except OSError:
+        return False
 
 
 def _has_ended(connection: socket.socket) -> bool:

@@ -117,6 +117,10 @@ class NetworkCollective:
         nothing = np.empty(0, dtype=np.int32)
         self._guarded(lambda: self._transport.sum_integers(nothing, Statement("barrier")))
 
+    def counters(self) -> dict[str, int]:
+        """Return what the transport has counted, by name."""
+        return self._transport.counters()
+
     def close(self) -> None:
         """Free the sockets."""
         self._transport.close()

@@ -15,7 +15,6 @@ somebody asks for something else; all members see it, and find out over the mesh
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from workloads.collectives import codec
-from workloads.collectives.agreement import SIGNATURE_BYTES, Statement, require_agreement
+from workloads.collectives.agreement import SIGNATURE_BYTES, Statement
 from workloads.collectives.clique import Clique
 from workloads.collectives.fixed_point import (
     BLOCK_ELEMENTS,
@@ -35,101 +34,16 @@ from workloads.collectives.fixed_point import (
     fitting,
 )
 from workloads.collectives.frames import Bytes, Frame
-from workloads.collectives.mesh import Mesh, PeerLost
+from workloads.collectives.port import NetworkPort
 from workloads.collectives.transport import FloatSum, FloatVector
 from workloads.errors import CollectiveError
-from workloads.innetwork.endpoint import CHUNK, Chunks, Member, Status
-from workloads.innetwork.job import GroupJob
+from workloads.innetwork.endpoint import CHUNK, Chunks
 
-WAIT_S = 0.2
 ELEMENTS = {"int32": 1, "int64": 2}
 NO_BYTES = np.empty(0, dtype=np.uint8)
 NO_ROWS = NO_BYTES.reshape(0, 0)
+CONTINUED = Statement("the rest of a sum")
 NO_CODES = np.empty(0, dtype=np.uint8)
-
-
-class LostInNetworkError(PeerLost):
-    """The network can never give a result that is missing."""
-
-
-class NetworkPort:
-    """An endpoint that carries messages for one clique, and what to do when one does not come."""
-
-    def __init__(
-        self, clique: Clique, member: Member, mesh: Mesh, group: GroupJob, limit_s: float
-    ) -> None:
-        self._clique = clique
-        self._member = member
-        self._mesh = mesh
-        self._limit_s = limit_s
-        self._period = 2 * group.window
-        self.area_bytes = group.area_bytes
-        self.streams = member.streams
-
-    def carry(
-        self, statement: Statement, chunks: Chunks, keep: tuple[Any, ...], strides: tuple[int, int]
-    ) -> None:
-        """Have a message summed.
-
-        Raises:
-            DisagreementError: on all members, if they ask for different things.
-            PeerLost: a member's process has ended, or nothing came for the time limit.
-        """
-        self._member.begin(chunks, keep, *strides)
-        status = self._await()
-        if status == Status.DISAGREE:
-            self._settle(statement)
-        elif status != Status.DONE:
-            raise LostInNetworkError("the network lost a sum for good", ())
-
-    def counters(self) -> dict[str, int]:
-        """Return the endpoint's counters."""
-        return self._member.counters()
-
-    def close(self) -> None:
-        """Free the sockets."""
-        self._member.close()
-        self._mesh.close()
-
-    def _await(self) -> Status:
-        progress, deadline = -1, 0.0
-        while (status := self._member.wait(WAIT_S)) == Status.RUNNING:
-            if (now_at := self._member.progress()) != progress:
-                progress, deadline = now_at, time.monotonic() + self._limit_s
-            if broken := self._mesh.broken():
-                self._member.abort()
-                raise PeerLost(f"{self._clique.roster.names(broken)}: connection closed", broken)
-            if time.monotonic() > deadline:
-                self._member.abort()
-                raise PeerLost(
-                    f"nothing came through the network for {self._limit_s:g} s, after {progress} "
-                    f"chunks ({_words(self.counters())})",
-                    (),
-                )
-        return status
-
-    def _settle(self, statement: Statement) -> None:
-        """Find out over the mesh what members ask for, and go on together behind it all."""
-        sequence = np.array([self._member.sequence()], dtype="<u8").view(np.uint8)
-        frames = self._mesh.share(statement, sequence, _eight_bytes)
-        latest = max(int(_payload(frame).view("<u8")[0]) for frame in frames.values())
-        self._member.jump((latest // self._period + 2) * self._period)
-        statements = {rank: frame.statement for rank, frame in frames.items()}
-        require_agreement(statements, self._clique.roster)
-        raise CollectiveError("the network's result has another shape than what was sent")
-
-
-def _eight_bytes(rank: int, statement: Statement, payload_bytes: int) -> Bytes | None:
-    return np.empty(8, dtype=np.uint8) if payload_bytes == 8 else None
-
-
-def _payload(frame: Frame) -> Bytes:
-    return np.zeros(8, dtype=np.uint8) if frame.payload is None else frame.payload
-
-
-def _words(counters: Mapping[str, int]) -> str:
-    shown = ("sent", "repeats", "results", "asks", "resends_asked")
-    return ", ".join(f"{name} {counters.get(name, 0)}" for name in shown)
 
 
 def guard_of(statement: Statement) -> Bytes:
@@ -248,17 +162,50 @@ class Summing:
 
     def _carry(self, areas: Areas, statement: Statement | None) -> tuple[Integers, Bytes]:
         """Have the network sum; without a statement members are known to agree."""
+        others = [place for place in range(len(self._clique)) if place != self._clique.index]
+        summed = others if self._adds_own else list(range(len(self._clique)))
+        message = SumMessage(areas, statement, summed)
+        if len(message.chunks):
+            self._port.carry(message)
+        if not self._adds_own:
+            return message.sums, message.maxima
+        return message.sums + areas.values, np.maximum(message.maxima, areas.maxima)
+
+
+class SumMessage:
+    """A `Message` of which the network makes one sum.
+
+    Args:
+        areas: what this member contributes.
+        statement: what it asks for; None where members are known to agree, for a message without
+            guard.
+        summed: the places of the members whose contributions are in the sum.
+    """
+
+    def __init__(self, areas: Areas, statement: Statement | None, summed: Sequence[int]) -> None:
+        self.statement = statement or CONTINUED
+        self.sums, self.maxima = np.zeros_like(areas.values), np.zeros_like(areas.maxima)
+        self.strides = (0, 0)
+        self._areas, self._summed = areas, tuple(summed)
         guard = guard_of(statement) if statement is not None else NO_BYTES
-        sums, maxima = np.zeros_like(areas.values), np.zeros_like(areas.maxima)
         guard_result = np.zeros_like(guard)
-        chunks = chunk_table(guard, guard_result, areas, sums, maxima)
-        if len(chunks):
-            keep = (guard, guard_result, areas, sums, maxima)
-            self._port.carry(statement or Statement("sum"), chunks, keep, (0, 0))
-        if self._adds_own:
-            sums += areas.values
-            maxima = np.maximum(maxima, areas.maxima)
-        return sums, maxima
+        self.chunks = chunk_table(guard, guard_result, areas, self.sums, self.maxima)
+        self.keep = (guard, guard_result, areas, self.sums, self.maxima)
+
+    def contribution(self) -> Bytes:
+        """Return maxima and integers in one piece."""
+        parts = [self._areas.maxima.reshape(-1), self._areas.values.view(np.uint8)]
+        return np.concatenate(parts)
+
+    def accept(self, contributions: Mapping[int, Bytes]) -> None:
+        """Put maxima and sums in place."""
+        self.sums[:] = 0
+        self.maxima[:] = 0
+        for place in self._summed:
+            part = contributions[place]
+            rows, values = part[: self.maxima.size], part[self.maxima.size :]
+            self.maxima[:] = np.maximum(self.maxima, rows.reshape(self.maxima.shape))
+            self.sums += np.frombuffer(values.tobytes(), dtype=self.sums.dtype)
 
 
 def blocks_per_chunk(area_bytes: int, integer_bytes: int) -> int:
@@ -325,20 +272,12 @@ class MulticastSharing:
 
     def share(self, statement: Statement, payload: Bytes, expected_bytes: int) -> dict[int, Frame]:
         """Multicast a payload of the expected length, or none, and receive all others'."""
-        words = np.zeros(4 * -(-expected_bytes // 4), dtype=np.uint8)
-        words[: len(payload)] = payload
-        values = words.view("<i4")
-        guard = guard_of(statement)
-        results = np.zeros((len(self._sources), len(values)), dtype=np.int32)
-        guards = np.zeros((len(self._sources), len(guard)), dtype=np.uint8)
-        areas = Areas(NO_ROWS, values, self._port.area_bytes // 4)
-        chunks = chunk_table(guard, guards, areas, results[0], NO_BYTES)
-        if not len(payload):
-            chunks["sum_in"] = 0  # nothing but a header is sent for such a chunk
-        strides = (guards.strides[0], results.strides[0] if len(values) else 0)
-        self._port.carry(statement, chunks, (guard, guards, values, results), strides)
+        message = SpreadMessage(
+            statement, payload, expected_bytes, self._port.area_bytes, self._sources
+        )
+        self._port.carry(message)
         frames = {self._clique.rank: Frame(statement, payload)}
-        for row, source in zip(results, self._sources, strict=True):
+        for row, source in zip(message.results, self._sources, strict=True):
             rank = self._clique.ranks[source]
             frames[rank] = Frame(statement, row.view(np.uint8)[:expected_bytes])
         return frames
@@ -350,3 +289,39 @@ class MulticastSharing:
     def close(self) -> None:
         """Free the sockets."""
         self._port.close()
+
+
+class SpreadMessage:
+    """A `Message` of which every other member receives a copy."""
+
+    def __init__(
+        self,
+        statement: Statement,
+        payload: Bytes,
+        expected_bytes: int,
+        area_bytes: int,
+        sources: Sequence[int],
+    ) -> None:
+        self.statement = statement
+        self._sources = tuple(sources)
+        words = np.zeros(4 * -(-expected_bytes // 4), dtype=np.uint8)
+        words[: len(payload)] = payload
+        self._values = words.view("<i4")
+        guard = guard_of(statement)
+        guards = np.zeros((len(self._sources), len(guard)), dtype=np.uint8)
+        self.results = np.zeros((len(self._sources), len(self._values)), dtype=np.int32)
+        areas = Areas(NO_ROWS, self._values, area_bytes // 4)
+        self.chunks = chunk_table(guard, guards, areas, self.results[0], NO_BYTES)
+        if not len(payload):
+            self.chunks["sum_in"] = 0  # nothing but a header is sent for such a chunk
+        self.strides = (guards.strides[0], self._values.nbytes)
+        self.keep = (guard, guards, self._values, self.results)
+
+    def contribution(self) -> Bytes:
+        """Return the payload, filled up to whole words."""
+        return self._values.view(np.uint8)
+
+    def accept(self, contributions: Mapping[int, Bytes]) -> None:
+        """Put the others' payloads in place."""
+        for row, source in zip(self.results, self._sources, strict=True):
+            row[:] = np.frombuffer(contributions[source].tobytes(), dtype=np.int32)

@@ -33,9 +33,8 @@ from torch.futures import Future
 from workloads.collectives.board import Board
 from workloads.collectives.endpoint import Endpoint
 from workloads.collectives.interfaces import INTERFACE_VARIABLE, choose_interface
-from workloads.collectives.kinds import Choice, open_at
+from workloads.collectives.kinds import Choice, WholeJob, open_at
 from workloads.collectives.limits import Limits
-from workloads.collectives.network import NetworkCollective
 from workloads.collectives.roster import Roster
 from workloads.errors import UsageError
 
@@ -101,9 +100,9 @@ _Work: Any = dist.Work
 
 
 class AtollProcessGroup(_ProcessGroup):  # type: ignore[misc]
-    """A process group whose calls go over a `NetworkCollective`."""
+    """A process group whose calls go over a collective of ours."""
 
-    def __init__(self, store: Any, rank: int, size: int, collective: NetworkCollective) -> None:
+    def __init__(self, store: Any, rank: int, size: int, collective: WholeJob) -> None:
         super().__init__(rank, size)
         self._store = store
         self._names = {"group": "", "description": ""}

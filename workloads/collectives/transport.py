@@ -66,5 +66,8 @@ class Transport(Protocol):
     def broadcast(self, payload: Bytes, root: int, statement: Statement) -> Bytes:
         """Return the payload of the member at place `root`; the others' are of the same length."""
 
+    def counters(self) -> dict[str, int]:
+        """Return what was counted since the start, by name."""
+
     def close(self) -> None:
         """Free the sockets."""

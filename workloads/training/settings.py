@@ -11,6 +11,8 @@ from typing import NoReturn
 from workloads.errors import UsageError
 
 OUTER_OPTIMIZERS = ("mean", "diloco", "none")
+COLLECTIVES = ("ring", "exchange", "multicast", "aggregation", "innetwork")
+WITHOUT_JOB_FILE = ("ring", "exchange")
 PRESET_NAMES = ("tiny", "small")
 DEFAULT_LOCAL_STEPS = 10
 
@@ -27,6 +29,8 @@ class Settings:
     learning_rate: float = 1e-3
     held_out_windows: int = 72
     seed: int = 0
+    collective: str = "ring"
+    job_file: Path | None = None
     interface: str | None = None
     rendezvous_timeout_s: float = 60.0
     collective_timeout_s: float = 60.0
@@ -39,7 +43,7 @@ class Settings:
         return (
             f"preset={self.preset} rounds={self.rounds} local_steps={self.local_steps} "
             f"outer={self.outer} batch_size={self.batch_size} "
-            f"learning_rate={self.learning_rate:g} seed={self.seed}"
+            f"learning_rate={self.learning_rate:g} seed={self.seed} collective={self.collective}"
         )
 
 
@@ -62,9 +66,16 @@ def parse(arguments: Sequence[str], rank: int) -> Settings:
         )
     if local_steps is None:
         options["local_steps"] = 1 if outer == "none" else DEFAULT_LOCAL_STEPS
+    _require_job_file(options["collective"], options["job_file"])
     if options["out"] is not None:
         options["out"] = Path(options["out"].replace("{rank}", str(rank)))
     return Settings(**options)
+
+
+def _require_job_file(collective: str, job_file: Path | None) -> None:
+    if (job_file is None) != (collective in WITHOUT_JOB_FILE):
+        needs = "give --job-file FILE" if job_file is None else "leave --job-file out"
+        raise UsageError(f"--collective {collective}: {needs}")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -119,6 +130,13 @@ def _add_training_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_network_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add("--collective", choices=COLLECTIVES, default=Settings.collective, help="how to average")
+    add(
+        "--job-file",
+        type=Path,
+        metavar="FILE",
+        help="trees and addresses of multicast, aggregation and innetwork",
+    )
     add("--interface", help="the interface of the collectives; else GLOO_SOCKET_IFNAME")
     add(
         "--rendezvous-timeout-s",

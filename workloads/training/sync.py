@@ -75,7 +75,7 @@ class LocalSteps:
         """Average the changes since the last exchange and take the outer step from there."""
         values = self._learner.parameters.values
         change = values - self._anchor
-        mean_change = collective.allreduce(change)
+        mean_change = collective.allreduce(change, "the change of the parameters")
         distance = (change - mean_change).square().sum().item()
         self._anchor = self._outer.step(self._anchor, mean_change)
         values.copy_(self._anchor)
@@ -95,6 +95,6 @@ class GradientEveryStep:
     def synchronize(self, collective: Collective) -> float | None:
         """Average the gradients and step along the mean."""
         gradients = self._learner.parameters.gradients
-        gradients.copy_(collective.allreduce(gradients))
+        gradients.copy_(collective.allreduce(gradients, "the gradients"))
         self._learner.optimizer.step()
         return None

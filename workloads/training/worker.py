@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from workloads.collectives.base import Collective
 from workloads.collectives.endpoint import Endpoint
-from workloads.collectives.gloo import RingCollective, open_ring
+from workloads.collectives.gloo import open_ring
 from workloads.collectives.interfaces import Interface
+from workloads.collectives.kinds import Choice, open_collective
 from workloads.collectives.limits import Limits
 from workloads.collectives.roster import Roster
 from workloads.errors import CollectiveError
@@ -58,7 +60,7 @@ class Worker:
         """Return what all workers must have in common: the job and the initial parameters."""
         return f"{self.settings.job()} initial_parameters={self.parameters.sha256()[:16]}"
 
-    def run_round(self, number: int, collective: RingCollective) -> dict[str, Any]:
+    def run_round(self, number: int, collective: Collective) -> dict[str, Any]:
         """Work, exchange and evaluate; return the fields of the round's event."""
         watch = Stopwatch()
         watch.mark("local_start")
@@ -107,7 +109,7 @@ def _take_part(
     worker = Worker(settings, endpoint)
     record.append("start", **_start_fields(worker, endpoint, roster, interface))
     limits = Limits(settings.rendezvous_timeout_s, settings.collective_timeout_s)
-    collective = open_ring(endpoint, roster, interface, worker.fingerprint(), limits)
+    collective = _open(settings, endpoint, roster, interface, worker.fingerprint(), limits)
     try:
         for number in range(settings.rounds):
             fields = worker.run_round(number, collective)
@@ -122,6 +124,20 @@ def _take_part(
         raise
     record.append("end", **_end_fields(worker))
     collective.close()
+
+
+def _open(
+    settings: Settings,
+    endpoint: Endpoint,
+    roster: Roster,
+    interface: Interface,
+    fingerprint: str,
+    limits: Limits,
+) -> Collective:
+    if settings.collective == "ring":
+        return open_ring(endpoint, roster, interface, fingerprint, limits)
+    choice = Choice(settings.collective, settings.job_file)
+    return open_collective(endpoint, roster, interface, choice, fingerprint, limits)
 
 
 def evaluate(model: nn.Module, tokens: Tensor, targets: Tensor) -> float | None:
@@ -181,6 +197,7 @@ def _start_fields(
         "rounds": settings.rounds,
         "local_steps": settings.local_steps,
         "outer": settings.outer,
+        "collective": settings.collective,
         "batch_size": settings.batch_size,
         "learning_rate": settings.learning_rate,
         "seed": settings.seed,

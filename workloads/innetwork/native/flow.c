@@ -1,8 +1,9 @@
 /* How fast a member sends, and how long it waits.
 
    It paces at the planned rate, which is right as long as the network is its own. Once a round trip
-   it judges what happened. A queue longer than the target, or a mark, makes it slower, though not
-   below half of the planned rate: a flow that fills queues would otherwise push it out
+   it judges what happened. What tells a queue from a processor that is late is that the queue
+   stands: the least delay since the last judgement counts, as in CoDel (RFC 8289). A queue longer
+   than the target, or a mark, makes it slower, though not below half of the planned rate: a flow that fills queues would otherwise push it out
    altogether. Losses of more than 2 % together with a queue make it slower without such a limit.
    Losses without a queue are no sign of congestion; repairs take care of them. */
 
@@ -29,6 +30,7 @@ void flow_open(struct flow *flow, double rate_bps, uint32_t round_trip_us) {
         .configured_us = round_trip_us,
         .smoothed_us = round_trip_us,
         .deviation_us = round_trip_us / 4.0,
+        .least_queue_us = UINT32_MAX,
     };
 }
 
@@ -41,7 +43,7 @@ void flow_sample(struct flow *flow, uint64_t round_trip_us) {
 
 /* A result waits for the last member, so that a sample may be of any length: both ends are cut. */
 uint64_t flow_timeout_us(const struct flow *flow) {
-    double least = flow->configured_us + 20000.0, most = 3.0 * flow->configured_us + 250000.0;
+    double least = flow->configured_us + 40000.0, most = 3.0 * flow->configured_us + 250000.0;
     double timeout = flow->smoothed_us + 4 * flow->deviation_us;
     return (uint64_t)(timeout < least ? least : timeout > most ? most : timeout);
 }
@@ -64,9 +66,12 @@ bool flow_judge(struct flow *flow, uint64_t now) {
     uint64_t interval = flow->smoothed_us > JUDGE_AT_LEAST_US ? (uint64_t)flow->smoothed_us
                                                               : (uint64_t)JUDGE_AT_LEAST_US;
     if (now - flow->judged_at_us < interval) return false;
+    uint32_t queue_us = flow->least_queue_us == UINT32_MAX ? 0 : flow->least_queue_us;
+    uint32_t target_us = flow->configured_us / 4;
+    if (target_us < TARGET_QUEUE_US) target_us = TARGET_QUEUE_US;
     bool lossy = flow->sent >= 50 && flow->lost > LOSS_TOLERATED * flow->sent &&
-                 (flow->congested || flow->worst_delay_us > SOME_QUEUE_US);
-    bool queued = flow->congested || flow->worst_delay_us > TARGET_QUEUE_US;
+                 (flow->congested || queue_us > SOME_QUEUE_US);
+    bool queued = flow->congested || queue_us > target_us;
     if (lossy)
         slow_down(flow, 0.7, LEAST_SHARE);
     else if (queued)
@@ -75,7 +80,8 @@ bool flow_judge(struct flow *flow, uint64_t now) {
         flow->rate_bps += 0.1 * (flow->planned_bps - flow->rate_bps) + flow->planned_bps / 50;
     if (flow->rate_bps > flow->planned_bps) flow->rate_bps = flow->planned_bps;
     flow->judged_at_us = now;
-    flow->sent = flow->lost = flow->worst_delay_us = 0;
+    flow->sent = flow->lost = 0;
+    flow->least_queue_us = UINT32_MAX;
     flow->congested = false;
     return lossy || queued;
 }

@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +25,7 @@ enum {
     FLUSH_INTERVAL_US = 4000,
     LONGEST_ASK_INTERVAL_US = 2000000,
     DELAY_MEMORY_US = 10000000,
+    NICENESS = -10,
 };
 
 static struct slot *slot_of(struct member *m, uint64_t sequence) {
@@ -244,8 +245,8 @@ static void note_delay(struct member *m, struct stream *stream, const struct ato
     if ((int32_t)(transit - stream->next_least_us) < 0) stream->next_least_us = transit;
     if ((int32_t)(transit - stream->least_transit_us) < 0) stream->least_transit_us = transit;
     uint32_t queued = transit - stream->least_transit_us;
-    if (queued > m->flow.worst_delay_us) m->flow.worst_delay_us = queued;
-    if (header->delay_us > m->flow.worst_delay_us) m->flow.worst_delay_us = header->delay_us;
+    if (header->delay_us > queued) queued = header->delay_us;
+    if (queued < m->flow.least_queue_us) m->flow.least_queue_us = queued;
     if (header->flags & ATOLL_CONGESTED) m->flow.congested = true;
 }
 
@@ -504,6 +505,8 @@ static void wait_for_something(struct member *m, struct pollfd *polled) {
 void *serve_member(void *argument) {
     struct member *m = argument;
     struct pollfd polled[FDS_MAX];
+    /* Others wait for this thread, so that it goes before the computing; if it may not, it may not. */
+    (void)!setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
     for (;;) {
         wait_for_something(m, polled);
         if (polled[m->fds].revents && !obey(m)) return NULL;

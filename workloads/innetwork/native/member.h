@@ -76,7 +76,7 @@ struct slot {
 struct flow {
     double planned_bps, rate_bps;
     uint64_t next_send_us, judged_at_us;
-    uint32_t sent, lost, worst_delay_us;
+    uint32_t sent, lost, least_queue_us; /* since it was judged last */
     bool congested;
     uint32_t configured_us; /* round trip without queues */
     double smoothed_us, deviation_us;
