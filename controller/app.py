@@ -163,7 +163,7 @@ class FabricController(Application):  # type: ignore[misc]
         return result
 
     def _check(self, view: NetworkView) -> None:
-        new = plan(self.fabric, view)
+        new = plan(self.fabric, view, self.plan)
         limits.check(self.limits(), new.wanted(self.fabric, self._rollout_to(new).placed()))
 
     def _rollout_to(self, new: Plan) -> Rollout:
@@ -389,12 +389,12 @@ class FabricController(Application):  # type: ignore[misc]
         self._changed.clear()
         view = self.view
         if self.plan.view is not view:
-            self._adopt(plan(self.fabric, view))
+            self._adopt(plan(self.fabric, view, self.plan))
         moved = self.rollout.after(self._holds, time.monotonic(), self._journey_s)
         if moved is not self.rollout:
             self._want(self.plan, moved)
             if self.left_out:  # what has left may have made room
-                self._adopt(plan(self.fabric, view))
+                self._adopt(plan(self.fabric, view, self.plan))
         self._recheck_asked_for()
         self._drop_silent()
         self._ask_for_memberships()

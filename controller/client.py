@@ -157,6 +157,12 @@ class NorthboundClient:
         """Return what any path of the interface answers."""
         return self._get(path)
 
+    def send(self, path: str, method: str = "GET", body: str | None = None) -> Any:
+        """Return what any path answers to a request whose body, if any, is JSON text."""
+        if method == "GET":
+            return self._get(path)
+        return self._send(method, path, None if body is None else json.loads(body))
+
     def _get_object(self, path: str) -> Json:
         answer: Json = self._get(path)
         return answer
@@ -227,10 +233,10 @@ def _state(row: Json) -> str:
 
 
 def main() -> int:
-    """Print what `URL PATH` answers as JSON; a failure is one line on standard error."""
-    url, path = sys.argv[1:]
+    """Print what `URL PATH [METHOD [JSON]]` answers as JSON; a failure is one line on stderr."""
+    url, path, *request = sys.argv[1:]
     try:
-        print(json.dumps(NorthboundClient(url).get(path), indent=1))
+        print(json.dumps(NorthboundClient(url).send(path, *request), indent=1))
     except AtollError as error:
         print(f"atoll: {error}", file=sys.stderr)
         return error.exit_code

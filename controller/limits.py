@@ -17,10 +17,15 @@ from topologies.errors import UserError
 
 @dataclass(frozen=True)
 class Limits:
-    """The most rules and groups a switch may hold, None without limit."""
+    """The most rules and groups a switch may hold, None without limit; negative is a UserError."""
 
     most_rules: int | None = None
     most_groups: int | None = None
+
+    def __post_init__(self) -> None:
+        for number in (self.most_rules, self.most_groups):
+            if number is not None and number < 0:
+                raise UserError(f"a switch cannot hold {number} entries; limits start at 0")
 
     def at_most(self, groups: int | None) -> Limits:
         """These limits, and the number of groups that a switch says it has room for."""

@@ -129,14 +129,35 @@ class Plan:
         return replace(self, trees=tuple(kept))
 
 
-def plan(fabric: Fabric, view: NetworkView) -> Plan:
+def plan(fabric: Fabric, view: NetworkView, before: Plan | None = None) -> Plan:
     """Least-delay routes over the links that are up, and the trees that follow from them.
 
     A fixed tree that a dead link cuts stays as it was asked for: what is beyond the link gets
     nothing until whoever asked for the tree moves it. Trees of groups go round the link.
+
+    Args:
+        fabric: the network's numbers.
+        view: what is known of it.
+        before: an earlier plan of the same topology; where links are as they were, its routes are
+            taken over, which are most of the work.
     """
-    down = view.links_down(fabric)
-    dead = [way for way in down if not way.is_access]
+    if before is not None and before.view.ports_down == view.ports_down:
+        same = replace(before, view=view)
+    else:
+        same = _routed(fabric, view)
+    grown = [
+        tree
+        for group in view.groups
+        for tree in trees_of(group, view.memberships, fabric, same.routes)
+    ]
+    down = frozenset(view.links_down(fabric))
+    cut = {tree.tree_id: ways for tree in view.trees if (ways := _cut(tree, down))}
+    return replace(same, trees=(*view.trees, *grown), cut=cut)
+
+
+def _routed(fabric: Fabric, view: NetworkView) -> Plan:
+    """A plan without trees."""
+    dead = [way for way in view.links_down(fabric) if not way.is_access]
     routes = least_delay_routes(view.topology, without=dead)
     intents: tuple[Intent, ...] = (
         *unicast_intents(routes),
@@ -144,17 +165,8 @@ def plan(fabric: Fabric, view: NetworkView) -> Plan:
         *arp_intents(view.topology),
         *igmp_intents(view.topology),
     )
-    grown = [
-        tree for group in view.groups for tree in trees_of(group, view.memberships, fabric, routes)
-    ]
-    return Plan(
-        view,
-        routes,
-        (*view.trees, *grown),
-        compile_intents(fabric, intents),
-        unreachable_pairs(routes),
-        {tree.tree_id: cut for tree in view.trees if (cut := _cut(tree, frozenset(down)))},
-    )
+    base = compile_intents(fabric, intents)
+    return Plan(view, routes, (), base, unreachable_pairs(routes), {})
 
 
 def states(fabric: Fabric, view: NetworkView) -> Mapping[str, SwitchState]:

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from controller.fabric import CONTROLLER_IP, ISLAND_NETWORK, MANAGEMENT_NETWORK, Fabric
+from controller.fabric import (
+    ACCELERATOR_NETWORK,
+    CONTROLLER_IP,
+    GROUP_NETWORK,
+    HIGHEST_TREE_ID,
+    ISLAND_NETWORK,
+    MANAGEMENT_NETWORK,
+    TREE_NETWORK,
+    WAN_NETWORK,
+    Fabric,
+    group_ip,
+    tree_ip,
+    tree_mac,
+)
 from topologies.errors import UserError
 
 
@@ -87,3 +100,52 @@ def test_an_unknown_site_or_link_is_named(triangle: Fabric) -> None:
         triangle.dpid("PAR")
     with pytest.raises(UserError, match="no link LON>LON"):
         triangle.port_to("LON", "LON")
+
+
+def _with_accelerators() -> Fabric:
+    links = (_Link("AMS", "LON"),)
+    return Fabric.of(_Topology("hand", ("AMS", "LON"), links), ["LON"])  # type: ignore[arg-type]
+
+
+def test_an_accelerator_has_port_1000_and_addresses_beside_the_islands() -> None:
+    fabric = _with_accelerators()
+    assert dict(fabric.ports("LON")) == {1: "LON.island", 2: "AMS", 1000: "LON.accelerator"}
+    assert dict(fabric.ports("AMS")) == {1: "AMS.island", 2: "LON"}
+    assert fabric.direction_at("LON", 1000) == "LON>LON.accelerator"
+    assert (fabric.accelerator_ip("LON"), fabric.accelerator_mac("LON")) == (
+        "10.1.0.2",
+        "02:00:01:00:00:02",
+    )
+    assert (fabric.end_ip("LON.accelerator"), fabric.end_ip("LON.island")) == (
+        "10.1.0.2",
+        "10.0.0.2",
+    )
+    with pytest.raises(UserError, match="AMS has no accelerator"):
+        fabric.port_to("AMS", "AMS.accelerator")
+
+
+def test_an_accelerator_at_an_unknown_site_is_named() -> None:
+    with pytest.raises(UserError, match="no site 'PAR'"):
+        Fabric.of(_Topology("hand", ("AMS",), ()), ["PAR"])  # type: ignore[arg-type]
+
+
+def test_the_mac_behind_every_address_of_the_wan_is_known() -> None:
+    fabric = _with_accelerators()
+    assert fabric.mac_of("10.0.0.1") == "02:00:00:00:00:01"
+    assert fabric.mac_of("10.1.0.2") == "02:00:01:00:00:02"
+    assert fabric.mac_of("10.1.0.1") is None, "AMS has no accelerator"
+    assert fabric.mac_of("10.0.0.3") is None
+    assert fabric.mac_of("10.2.0.2") == fabric.mac_of("10.2.0.3") == "02:00:02:ff:00:00"
+
+
+def test_trees_and_groups_have_addresses_of_their_own() -> None:
+    assert (tree_ip(1), tree_ip(250)) == ("10.2.0.2", "10.2.1.1")
+    assert tree_mac(258, 3) == "02:00:02:03:01:02"
+    assert (group_ip(1), group_ip(256)) == ("239.192.0.1", "239.192.1.0")
+    for number in (1, HIGHEST_TREE_ID):
+        assert ipaddress.ip_address(tree_ip(number)) in ipaddress.ip_network(TREE_NETWORK)
+        assert ipaddress.ip_address(group_ip(number)) in ipaddress.ip_network(GROUP_NETWORK)
+    for network in (ISLAND_NETWORK, ACCELERATOR_NETWORK, TREE_NETWORK):
+        assert ipaddress.ip_network(network).subnet_of(ipaddress.ip_network(WAN_NETWORK))  # type: ignore[arg-type]
+    outside = ipaddress.ip_network(MANAGEMENT_NETWORK)
+    assert not outside.overlaps(ipaddress.ip_network(WAN_NETWORK))

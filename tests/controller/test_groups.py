@@ -13,6 +13,7 @@ from controller.fabric import ACCELERATOR_PORT
 from controller.igmp import QUERY_INTERVAL_S, Kind, Record, Report, general_query
 from controller.limits import Limits
 from controller.membership import MEMBERSHIP_INTERVAL_S
+from controller.view import plan
 from tests.controller.memory_fabric import JOIN, LEAVE, MemoryFabric
 from tests.controller.networks import connected_topologies, triangle
 from topologies.errors import UserError
@@ -212,3 +213,13 @@ def test_what_a_switch_says_of_its_group_table_limits_too() -> None:
 def test_rules_are_limited_as_well() -> None:
     with pytest.raises(UserError, match="AMS: 6 rules, at most 5 fit in its switch"):
         MemoryFabric(triangle(), most=Limits(most_rules=5))
+
+
+def test_a_plan_that_takes_routes_over_is_the_same_as_one_from_scratch() -> None:
+    network = MemoryFabric(triangle(), accelerators=["NYC"])
+    before = network.controller.plan
+    network.add_group(members=["NYC"])
+    network.settle()
+    network.datapaths["LON"].port_status(network.controller, 3, up=False)
+    after = network.settle().controller.plan
+    assert before != after == plan(network.fabric, network.controller.view)

@@ -168,3 +168,19 @@ def test_an_application_that_uses_discovery_gets_it(tmp_path: Path, line: str) -
     file = tmp_path / "discovering-app.py"
     file.write_text(f"{HEADER}{line}\nclass Mine(app_manager.RyuApp):\n    pass\n")
     assert _loaded(file) == "Mine OFPHandler Switches"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--accelerators", "NYC,PAR"), "no site 'PAR' in this topology"),
+        (("--most-groups", "-1"), "a switch cannot hold -1 entries; limits start at 0"),
+        (("--most-rules", "11"), "AMS: 12 rules, at most 11 fit in its switch"),
+    ],
+)
+def test_what_a_network_cannot_be_like_is_told_in_one_line(
+    words: tuple[str, str], complaint: str
+) -> None:
+    code, line = _complaint("nine_city", "--listen", "127.0.0.1:16653", *words)
+    assert code == 2
+    assert complaint in line
