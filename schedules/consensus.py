@@ -34,9 +34,13 @@ LEAST_SHARE = 1e-6
 def fastest_consensus(rounds: RoundSet, watch: Watch) -> Solution | None:
     """Return the rotation of largest spectral gap per second; None when none is above zero."""
     size = rounds.model.network.size
+    known: dict[bytes, FloatArray] = {}
 
     def master(masks: list[MaskArray], seconds: FloatArray) -> Priced:
-        removals = np.array([removal(cliques(row), size) for row in masks])
+        for row in masks:
+            if row.tobytes() not in known:
+                known[row.tobytes()] = removal(cliques(row), size)
+        removals = np.array([known[row.tobytes()] for row in masks])
         rates, weight = widest_gap(removals, seconds)
         value = spectral_gap(removals, rates)
         return Priced(value, rates, removal_scores(weight))

@@ -194,11 +194,17 @@ def _refine_some(
     """Refine the most hopeful rounds that stay hopeful while others are refined."""
     count = 0
     for row in rows:
-        hopeful = worth[row] > value * (1 + PRECISION) * rounds.floor_s[row]
-        if hopeful and row not in stuck and not rounds.solved(row):
+        if row in stuck or rounds.solved(row) or not _is_hopeful(rounds, row, worth, value):
+            continue
+        before = rounds.best_s[row]
+        rounds.refine(row, float(worth[row]) / value)
+        if rounds.best_s[row] == before and _is_hopeful(rounds, row, worth, value):
             stuck.add(row)
-            rounds.refine(row, float(worth[row]) / value)
-            count += 1
-            if count == REFINED:
-                break
+        count += 1
+        if count == REFINED:
+            break
     return count > 0
+
+
+def _is_hopeful(rounds: RoundSet, row: int, worth: FloatArray, value: float) -> bool:
+    return bool(worth[row] > value * (1 + PRECISION) * rounds.floor_s[row])

@@ -29,6 +29,7 @@ from schedules.ring_rounds import RingRounds
 from schedules.splitting import Split, SplitProblem, split_round
 from schedules.tables import Style, styles
 from schedules.watch import Watch
+from schedules.ways import WayBook
 
 FULLY_TABLED_SITES = 9
 TOLERANCE = 1e-9
@@ -93,6 +94,7 @@ class RoundSet:
     _rings: RingRounds | None
     _choice: NDArray[np.int8]
     _refined: dict[int, _Refined] = field(default_factory=dict)
+    _books: dict[str, WayBook] = field(default_factory=dict)
     _learned: dict[str, LearnedFloors] = field(default_factory=dict)
     _units: dict[int, FloatArray] = field(default_factory=dict)
 
@@ -275,10 +277,18 @@ class RoundSet:
             orders = tuple(best_ring(network, clique, latency_first) for clique in found)
             self._offer(row, _Refined(RING, orders=orders))
 
+    def _book(self, collective: str) -> WayBook | None:
+        if self._pool is not None and collective not in self._books:
+            self._books[collective] = WayBook(self.model, collective, self._pool)
+        return self._books.get(collective)
+
     def _refine_trees(self, row: int, number: int, enough_s: float) -> None:
         collective, masks = self.collectives[number], self.masks[[row]]
         found = cliques(self.masks[row])
-        split = split_round(self.model, collective, found, self.clock, self._pool, enough_s)
+        enough_s = min(enough_s, float(self.best_s[row]))
+        book, learned = self._book(collective), self._learned.get(collective)
+        known = None if learned is None else learned.least_units(row)
+        split = split_round(self.model, collective, found, self.clock, book, enough_s, known)
         if split is None:
             self._floor_by[number, row] = np.inf
             return
@@ -291,13 +301,14 @@ class RoundSet:
 
     def _learn(self, number: int, split: Split) -> None:
         """Turn the prices of a solved round into floors for all rounds."""
-        small = self.model.network.size <= FULLY_TABLED_SITES
-        if self._pool is None or not (self._pool.complete and small):
-            return
         collective = self.collectives[number]
+        book = self._book(collective)
+        small = self.model.network.size <= FULLY_TABLED_SITES
+        if book is None or not (book.pool.complete and small):
+            return
         floor = self._floors[collective]
         if collective not in self._learned:
-            learned = LearnedFloors(self.model, collective, self._pool, self.masks)
+            learned = LearnedFloors(book, self.masks)
             self._learned[collective] = learned
         learned = self._learned[collective]
         for packing in split.tried:
@@ -323,8 +334,7 @@ class RoundSet:
         compute = self._compute(masks)
         if refined.split is not None:
             seconds = np.maximum(refined.split.seconds(self.clock), compute)
-            groups = sum(len(column.trees) for column in refined.split.packing.columns)
-            crossed = np.inf
+            groups, crossed = 0, np.inf
         else:
             works = [CliqueWork(order) for order in refined.orders]
             cost = self.model.round_cost(RING, works)
@@ -367,7 +377,8 @@ class RoundSet:
         if chosen.collective not in TREE_COLLECTIVES:
             return None
         cliques_of = [tuple(sorted(work.members)) for work in chosen.works]
-        problem = SplitProblem.of(self.model, chosen.collective, cliques_of, self._pool)
+        book = self._book(chosen.collective)
+        problem = SplitProblem.of(self.model, chosen.collective, cliques_of, book)
         return problem.solve().bound
 
     def cliques(self, row: int) -> list[tuple[int, ...]]:

@@ -15,12 +15,13 @@ This is the fractional optimum; splitting a message finely enough attains it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import inf
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from schedules.capabilities import AGGREGATION, INNETWORK, MULTICAST
@@ -39,11 +40,12 @@ from schedules.cost import (
 )
 from schedules.network import FloatArray, IntArray
 from schedules.partitions import mask_of
-from schedules.pool import CostedTree, CountArray, TreePool, leaving, summed
 from schedules.steiner import EXACT_TERMINALS, SteinerTable, steiner_table, steiner_tree
 from schedules.trees import Tree
+from schedules.ways import Way, WayBook
 
 MOST_STEPS = 200
+FEW_WAYS = 400
 GAP = 1e-9
 LEAST_SHARE = 1e-7
 TABLED_TERMINALS = 12
@@ -60,17 +62,15 @@ class Commodity:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One way to carry a commodity."""
+    """One way to carry a commodity, given by its number."""
 
     commodity: int
-    trees: tuple[CarriedTree, ...]
-    loads: FloatArray
-    latency_ns: int
+    way: Way
 
     @property
-    def key(self) -> tuple[object, ...]:
-        """Tells ways apart."""
-        return self.commodity, *((t.kind, t.tree.root, t.tree.hops) for t in self.trees)
+    def key(self) -> tuple[int, object]:
+        """Tells columns apart."""
+        return self.commodity, self.way.key
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class Packing:
     @property
     def latency_ns(self) -> int:
         """The longest path of any way, used or not."""
-        return max(column.latency_ns for column in self.columns)
+        return max(column.way.latency_ns for column in self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,32 @@ class Split:
         return _seconds(clock, self.packing)
 
 
-Pricer = Callable[[int, FloatArray, float], tuple[Column | None, float]]
+LeastUnits = Callable[[IntArray], FloatArray]
+
+
+class Pricer(Protocol):
+    """Finds ways to carry a commodity of no more latency than a cap."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the cheapest way it finds is the cheapest there is."""
+
+    def all_ways(self, commodities: Sequence[Commodity], cap_ns: float) -> list[list[Way]] | None:
+        """Return all ways of each commodity where they are few, else None."""
+
+    def start(self, wanted: Commodity, cap_ns: float) -> list[Way]:
+        """Return a few good ways to begin with; none where the commodity cannot be carried."""
+
+    def cheapest(
+        self, wanted: Commodity, prices: FloatArray, cap_ns: float
+    ) -> tuple[Way | None, float]:
+        """Return the cheapest way at prices for a message over each direction, and a bound on it.
+
+        The way is None when there is nothing new to offer, the bound is inf when there is no way.
+        """
+
+    def latencies(self, wanted: Commodity) -> NDArray[np.int64]:
+        """Return the latencies of the ways it knows, ascending."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +161,7 @@ class SplitProblem:
         model: the network and its capabilities.
         collective: `multicast`, `aggregation` or `innetwork`.
         commodities: what must be carried.
-        pricer: gives the cheapest way to carry a commodity at prices for a message over each
-            direction, of no more latency than a cap; and a bound on its cost.
+        pricer: finds ways to carry them.
     """
 
     model: CostModel
@@ -151,55 +175,45 @@ class SplitProblem:
         model: CostModel,
         collective: str,
         cliques: Sequence[Clique],
-        pool: TreePool | None = None,
+        book: WayBook | None = None,
     ) -> SplitProblem:
-        """Set up the program for cliques that work at the same time."""
+        """Set up the program for cliques that work at the same time.
+
+        Args:
+            model: the network and its capabilities.
+            collective: `multicast`, `aggregation` or `innetwork`.
+            cliques: sorted site numbers of each.
+            book: ways of this collective, if they are known.
+        """
         commodities = tuple(
             Commodity(clique, root)
             for clique in cliques
             for root in ((None,) if collective == INNETWORK else clique)
         )
-        if pool is not None and (pool.complete or not model.capabilities.sums_anywhere):
-            pricer: Pricer = _PoolPricer(model, collective, commodities, pool)
+        if book is not None and (book.pool.complete or not model.capabilities.sums_anywhere):
+            pricer: Pricer = _BookPricer(book)
         else:
-            pricer = _SteinerPricer(model, collective, commodities)
+            pricer = _SteinerPricer(model, collective)
         return cls(model, collective, commodities, pricer)
-
-    def column(self, commodity: int, trees: tuple[CarriedTree, ...]) -> Column:
-        """Cost one way to carry a commodity."""
-        return _column(self.model, self.collective, self.commodities, commodity, trees)
-
-    @cached_property
-    def starting_columns(self) -> list[Column]:
-        """The ways every clique would choose on its own."""
-        found: dict[tuple[object, ...], Column] = {}
-        for style in (LEAST_DELAY, FEWEST_LINKS):
-            works = {
-                clique: clique_work(self.model, self.collective, clique, style)
-                for clique in {commodity.clique for commodity in self.commodities}
-            }
-            for number, commodity in enumerate(self.commodities):
-                work = works[commodity.clique]
-                if work is not None:
-                    column = self.column(number, _trees_of(work, commodity.root))
-                    found[column.key] = column
-        return list(found.values())
 
     def solve(self, cap_ns: float = inf) -> Packing:
         """Return the best packing within a latency cap."""
-        columns = [c for c in self.starting_columns if c.latency_ns <= cap_ns]
-        for number in set(range(len(self.commodities))) - {c.commodity for c in columns}:
-            column, _ = self.pricer(number, self.model.slowness, cap_ns)
-            if column is None:
-                return Packing([], inf, inf, cap_ns, self.model.slowness)
-            columns.append(column)
+        listed = self.pricer.all_ways(self.commodities, cap_ns)
+        started = listed or [self.pricer.start(wanted, cap_ns) for wanted in self.commodities]
+        if not all(started):
+            return Packing([], inf, inf, cap_ns, self.model.slowness)
+        columns = [Column(n, way) for n, ways in enumerate(started) for way in ways]
+        if listed:
+            units, prices = self._master(columns)
+            return Packing(columns, units, units, cap_ns, prices)
         known = {column.key for column in columns}
         bound = 0.0
         for _ in range(MOST_STEPS):
             units, prices = self._master(columns)
-            offers = [self.pricer(n, prices, cap_ns) for n in range(len(self.commodities))]
+            offers = [self.pricer.cheapest(c, prices, cap_ns) for c in self.commodities]
             bound = max(bound, sum(cost for _, cost in offers))
-            fresh = [c for c, _ in offers if c is not None and c.key not in known]
+            found = [Column(n, way) for n, (way, _) in enumerate(offers) if way is not None]
+            fresh = [column for column in found if column.key not in known]
             if not fresh or units <= bound * (1 + GAP):
                 break
             known |= {column.key for column in fresh}
@@ -221,7 +235,7 @@ class SplitProblem:
         return float(result.x[-1]), np.maximum(prices, 0.0)
 
     def _busy_rows(self, columns: Sequence[Column]) -> tuple[IntArray, FloatArray]:
-        loads = np.array([column.loads for column in columns]).T * self.model.slowness[:, None]
+        loads = np.array([column.way.loads for column in columns]).T * self.model.slowness[:, None]
         busy = np.flatnonzero(loads.any(axis=1))
         return busy.astype(np.int64), np.asarray(loads[busy], dtype=np.float64)
 
@@ -237,7 +251,7 @@ class SplitProblem:
         """
         busy, matrix = self._busy_rows(columns)
         limits = np.full(len(busy), units * (1 + GAP))
-        links = np.array([c.loads[: self.model.network.wan_count].sum() for c in columns])
+        links = np.array([c.way.loads[: self.model.network.wan_count].sum() for c in columns])
         shares = self._share_rows(columns)[:, :-1]
         ones = np.ones(len(self.commodities))
         whole = milp(
@@ -258,25 +272,9 @@ class SplitProblem:
         for column, share in zip(columns, shares, strict=True):
             if share > LEAST_SHARE:
                 clique = self.commodities[column.commodity].clique
-                carried = [replace(tree, share=float(share)) for tree in column.trees]
+                carried = [replace(tree, share=float(share)) for tree in column.way.plant()]
                 trees.setdefault(clique, []).extend(carried)
         return tuple(CliqueWork(clique, tuple(found)) for clique, found in sorted(trees.items()))
-
-
-def _trees_of(work: CliqueWork, root: int | None) -> tuple[CarriedTree, ...]:
-    return tuple(tree for tree in work.trees if root is None or tree.tree.root == root)
-
-
-def _column(
-    model: CostModel,
-    collective: str,
-    commodities: Sequence[Commodity],
-    commodity: int,
-    trees: tuple[CarriedTree, ...],
-) -> Column:
-    work = CliqueWork(commodities[commodity].clique, trees)
-    loads = clique_loads(model, collective, work)
-    return Column(commodity, trees, loads, clique_latency_ns(model, collective, work))
 
 
 def split_round(
@@ -284,8 +282,9 @@ def split_round(
     collective: str,
     cliques: Sequence[Clique],
     clock: Clock,
-    pool: TreePool | None = None,
+    book: WayBook | None = None,
     enough_s: float = inf,
+    least_units: LeastUnits | None = None,
 ) -> Split | None:
     """Choose and split the trees of a round for the least time, transfer and latency together.
 
@@ -297,48 +296,60 @@ def split_round(
         collective: `multicast`, `aggregation` or `innetwork`.
         cliques: what works at the same time.
         clock: turns units and latency into seconds.
-        pool: all or some spanning trees of the network, if they are known.
+        book: ways of this collective, if they are known.
+        least_units: what is known already of the least transfer within latency caps.
         enough_s: when nothing faster than this is of interest, the search may end with the proof
             that there is nothing faster.
 
     Returns:
         The split, or None when some clique cannot be carried.
     """
-    problem = SplitProblem.of(model, collective, cliques, pool)
+    problem = SplitProblem.of(model, collective, cliques, book)
     free = problem.solve()
     if not free.columns:
         return None
     least = free.bound * clock.unit_s
     tried = [free]
     if clock.counts_latency:
-        tried += _capped(problem, clock, free, enough_s)
-        if pool is not None and pool.complete and free.units <= free.bound * (1 + GAP):
+        tried += _capped(problem, clock, free, enough_s, least_units)
+        if problem.pricer.exact and free.units <= free.bound * (1 + GAP):
             least = min(enough_s, *(_seconds(clock, packing) for packing in tried))
     best = min(tried, key=lambda packing: _seconds(clock, packing))
     return Split(problem, best, tuple(tried), free.bound, least)
 
 
-def _capped(problem: SplitProblem, clock: Clock, free: Packing, enough_s: float) -> list[Packing]:
+def _capped(
+    problem: SplitProblem,
+    clock: Clock,
+    free: Packing,
+    enough_s: float,
+    least_units: LeastUnits | None,
+) -> list[Packing]:
     """Try latency caps: the lower the cap, the longer the transfer.
 
     Between two caps the transfer is no shorter than at the larger one and the latency no less than
     the smaller one, which rules most caps out unseen.
     """
-    caps = _caps(problem, free.columns)
+    caps = _caps(problem)
+    units = np.full(len(caps), free.units)
+    if least_units is not None:
+        units = np.maximum(units, least_units(caps))
     best = min(enough_s, _seconds(clock, free))
-    found = []
-    spans = [(0, len(caps) - 1, free.units)]
-    while spans:
-        low, high, units = spans.pop()
-        if low > high or units * clock.unit_s + caps[low] * NANOSECONDS >= best * (1 - GAP):
-            continue
-        middle = (low + high) // 2
-        packing = problem.solve(caps[middle])
+    found: list[Packing] = []
+    untried = np.ones(len(caps), dtype=np.bool_)
+    while True:
+        hopeful = units * clock.unit_s + caps * NANOSECONDS < best * (1 - GAP)
+        places = np.flatnonzero(hopeful & untried)
+        if not len(places):
+            return found
+        middle = int(places[len(places) // 2])
+        untried[middle] = False
+        packing = problem.solve(float(caps[middle]))
+        units[: middle + 1] = np.maximum(units[: middle + 1], packing.units)
         if packing.columns:
             found.append(packing)
             best = min(best, _seconds(clock, packing))
-        spans += [(middle + 1, high, units), (low, middle - 1, packing.units)]
-    return found
+            untried &= (caps > caps[middle]) | (caps < packing.latency_ns)
 
 
 def _seconds(clock: Clock, packing: Packing) -> float:
@@ -346,193 +357,52 @@ def _seconds(clock: Clock, packing: Packing) -> float:
     return packing.units * clock.unit_s + latency
 
 
-def _caps(problem: SplitProblem, columns: Sequence[Column]) -> list[int]:
-    """Return latencies worth trying as a cap, ascending."""
-    found = {column.latency_ns for column in (*columns, *problem.starting_columns)}
-    if isinstance(problem.pricer, _PoolPricer):
-        found |= problem.pricer.latencies()
-    return sorted(found)
+def _caps(problem: SplitProblem) -> IntArray:
+    """Return latencies worth trying as a cap, ascending.
+
+    None below what some commodity needs at least is worth it.
+    """
+    found = [problem.pricer.latencies(wanted) for wanted in problem.commodities]
+    least = max(int(each.min(initial=1 << 62)) for each in found)
+    together = np.unique(np.concatenate(found))
+    return np.asarray(together[together >= least], dtype=np.int64)
 
 
 # --- the cheapest tree at given prices ------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class _CliqueTrees:
-    """Every tree of the pool, as one clique would load it: T trees, H hops, N possible roots.
+class _BookPricer:
+    """Looks at every way; exact when the pool holds all trees."""
 
-    Attributes:
-        towards: (T, N, H) ones where a hop leads towards a root.
-        columns: (T, H) column of each hop.
-        streams: (T, H) streams up over a hop.
-        accelerators: (T, H) column of the accelerator before a hop.
-        taken: (T, H) streams that accelerator takes in.
-        copies: (T, H) copies down over a hop.
-        at_root: (T, N) streams that meet at a root, its own island's not counted.
-        up_ns: (T, N) longest way from a member's island up to a root switch.
-        down_ns: (T, N) longest way from a root switch down to a member's island.
-    """
+    book: WayBook
 
-    towards: FloatArray
-    columns: IntArray
-    streams: CountArray
-    accelerators: IntArray
-    taken: CountArray
-    copies: CountArray
-    at_root: CountArray
-    up_ns: IntArray
-    down_ns: IntArray
+    @property
+    def exact(self) -> bool:
+        return self.book.pool.complete
 
-    @classmethod
-    def of(
-        cls, model: CostModel, trees: Sequence[CostedTree], clique: Clique, own: bool
-    ) -> _CliqueTrees:
-        """Gather a clique's rows; `own` counts the island at the root as a sender."""
-        mask, members = mask_of(clique), np.array(clique)
-        network, size = model.network, model.network.size
-        access = network.access_delay_ns
-        sites = np.stack([tree.hops[:, 0] for tree in trees])
-        entering = np.stack([tree.entering[:, mask] for tree in trees])
-        sender = 0 if own else mask >> np.arange(size) & 1
-        delays = np.stack([tree.wan_delay_ns for tree in trees])
-        return cls(
-            towards=np.stack([tree.towards for tree in trees]).astype(np.float64),
-            columns=np.stack([tree.columns for tree in trees]),
-            streams=np.stack([tree.streams[:, mask] for tree in trees]),
-            accelerators=network.accelerator(0) + sites,
-            taken=_taken(entering, np.array(model.fan_in)[sites]),
-            copies=np.stack([np.minimum(tree.beyond[:, mask], 1) for tree in trees]),
-            at_root=np.stack([tree.arriving[:, mask] - sender for tree in trees]),
-            up_ns=(delays[:, members, :] + access[members, None]).max(axis=1),
-            down_ns=(delays[:, :, members] + access[members]).max(axis=2),
-        )
+    def all_ways(self, commodities: Sequence[Commodity], cap_ns: float) -> list[list[Way]] | None:
+        found = [self.book.ways(wanted.clique, wanted.root) for wanted in commodities]
+        if not self.exact or sum(ways.count() for ways in found) > FEW_WAYS:
+            return None
+        return [ways.within(cap_ns) for ways in found]
 
-    def down_costs(self, prices: FloatArray) -> FloatArray:
-        """Return (T, N) the price of the hops down from every root."""
-        hops = self.copies * prices[self.columns]
-        return np.asarray(hops.sum(axis=1)[:, None] - self._towards_root(hops), dtype=np.float64)
+    def start(self, wanted: Commodity, cap_ns: float) -> list[Way]:
+        ways = self.book.ways(wanted.clique, wanted.root)
+        slowness = self.book.model.slowness
+        found = [ways.cheapest(slowness, min(cap, cap_ns)) for cap in (ways.least_ns(), inf)]
+        return list({way.key: way for way in found if way is not None}.values())
 
-    def up_costs(self, prices: FloatArray) -> FloatArray:
-        """Return (T, N) the price of the hops and accelerators on the way up to every root."""
-        return self._towards_root(
-            self.streams * prices[self.columns] + self.taken * prices[self.accelerators]
-        )
+    def cheapest(
+        self, wanted: Commodity, prices: FloatArray, cap_ns: float
+    ) -> tuple[Way | None, float]:
+        way = self.book.ways(wanted.clique, wanted.root).cheapest(prices, cap_ns)
+        if way is None:
+            return None, inf if self.exact else 0.0
+        return way, float(way.loads @ prices) if self.exact else 0.0
 
-    def _towards_root(self, hops: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("tnh,th->tn", self.towards, hops), dtype=np.float64)
-
-
-def _taken(entering: CountArray, fan_in: IntArray) -> CountArray:
-    taken = np.minimum(entering, fan_in)
-    return np.where(taken >= 2, taken, 0).astype(np.int16)
-
-
-_Ways = tuple[FloatArray, IntArray]
-
-
-def _cheapest_within(ways: Sequence[_Ways], cap_ns: float) -> tuple[float, list[int]]:
-    """Return the least cost, and the numbers, of one way of each kind within a total latency."""
-    cost, latency = ways[0]
-    if len(ways) == 1:
-        within = np.where(latency <= cap_ns, cost, inf)
-        place = int(within.argmin())
-        return float(within[place]), [place]
-    second, second_ns = ways[1]
-    order = np.argsort(second_ns, kind="stable")
-    cheapest = np.minimum.accumulate(second[order])
-    last = np.searchsorted(second_ns[order], cap_ns - latency, side="right") - 1
-    total = np.where(last >= 0, cost + cheapest[last], inf)
-    place = int(total.argmin())
-    if not np.isfinite(total[place]):
-        return inf, []
-    partner = int(order[: last[place] + 1][second[order[: last[place] + 1]].argmin()])
-    return float(total[place]), [place, partner]
-
-
-@dataclass(frozen=True, eq=False)
-class _PoolPricer:
-    """Looks at every tree of the pool; exact when the pool holds all trees."""
-
-    model: CostModel
-    collective: str
-    commodities: tuple[Commodity, ...]
-    pool: TreePool
-    _tables: dict[Clique, _CliqueTrees] = field(default_factory=dict)
-
-    def __call__(
-        self, commodity: int, prices: FloatArray, cap_ns: float
-    ) -> tuple[Column | None, float]:
-        wanted = self.commodities[commodity]
-        best, chosen = inf, None
-        for root, ways in self._options(wanted, prices):
-            cost, numbers = _cheapest_within(ways, cap_ns)
-            if cost < best:
-                best, chosen = cost, (root, numbers)
-        if chosen is None:
-            return None, inf if self.pool.complete else 0.0
-        trees = self._carried(wanted.clique, *chosen)
-        column = _column(self.model, self.collective, self.commodities, commodity, trees)
-        return column, float(column.loads @ prices) if self.pool.complete else 0.0
-
-    def _roots(self, wanted: Commodity) -> Sequence[int]:
-        if wanted.root is not None:
-            return [wanted.root]
-        first = wanted.clique[0]
-        reached: list[int] = np.flatnonzero(self.model.tree_network.next_hop[first] >= 0).tolist()
-        return reached
-
-    def _table(self, clique: Clique) -> _CliqueTrees:
-        if clique not in self._tables:
-            costed = [self.pool.costed(self.model, n) for n in range(len(self.pool.trees))]
-            own = self.collective == INNETWORK
-            self._tables[clique] = _CliqueTrees.of(self.model, costed, clique, own)
-        return self._tables[clique]
-
-    def _options(self, wanted: Commodity, prices: FloatArray) -> Iterator[tuple[int, list[_Ways]]]:
-        """Yield roots with price and latency of every tree: up, down, or up and then down."""
-        table = self._table(wanted.clique)
-        up = table.up_costs(prices) if self.collective != MULTICAST else np.zeros(0)
-        down = table.down_costs(prices) if self.collective != AGGREGATION else np.zeros(0)
-        access = 0 if self.collective == INNETWORK else self.model.network.access_delay_ns
-        up_ns, down_ns = table.up_ns + access, table.down_ns + access
-        for root in self._roots(wanted):
-            ways = []
-            if self.collective != MULTICAST:
-                cost = up[:, root] + self._at_root(table, root, prices)
-                ways.append((cost, up_ns[:, root]))
-            if self.collective != AGGREGATION:
-                ways.append((down[:, root], down_ns[:, root]))
-            yield root, ways
-
-    def _at_root(self, table: _CliqueTrees, root: int, prices: FloatArray) -> FloatArray:
-        arriving, fan_in = table.at_root[:, root], self.model.fan_in[root]
-        cost = summed(arriving, fan_in) * prices[self.model.network.accelerator(root)]
-        out = leaving(arriving, fan_in)
-        if self.collective == INNETWORK:
-            return np.where(out == 1, cost, inf)
-        return np.asarray(cost + out * prices[self.model.network.down(root)], dtype=np.float64)
-
-    def _carried(
-        self, clique: Clique, root: int, numbers: Sequence[int]
-    ) -> tuple[CarriedTree, ...]:
-        kinds = (AGGREGATION, MULTICAST) if self.collective == INNETWORK else (self.collective,)
-        own = self.collective == INNETWORK
-        others = clique if own else tuple(site for site in clique if site != root)
-        return tuple(
-            CarriedTree(kind, Tree.rooted(self.pool.trees[n], root).pruned(others), others)
-            for kind, n in zip(kinds, numbers, strict=True)
-        )
-
-    def latencies(self) -> set[int]:
-        """Return every latency that some tree of some commodity has."""
-        free = np.zeros(len(self.model.slowness))
-        found: set[int] = set()
-        for commodity in self.commodities:
-            for _, ways in self._options(commodity, free):
-                delays = [np.unique(latency[np.isfinite(cost)]) for cost, latency in ways]
-                both = delays[0] if len(delays) == 1 else delays[0][:, None] + delays[1][None, :]
-                found |= set(np.unique(both).tolist())
-        return found
+    def latencies(self, wanted: Commodity) -> NDArray[np.int64]:
+        return self.book.ways(wanted.clique, wanted.root).latencies()
 
 
 @dataclass(eq=False)
@@ -544,22 +414,47 @@ class _SteinerPricer:
 
     model: CostModel
     collective: str
-    commodities: tuple[Commodity, ...]
     _prices: FloatArray | None = None
     _tables: dict[str, SteinerTable] | None = None
 
-    def __call__(
-        self, commodity: int, prices: FloatArray, cap_ns: float
-    ) -> tuple[Column | None, float]:
+    @property
+    def exact(self) -> bool:
+        return False
+
+    def all_ways(self, commodities: Sequence[Commodity], cap_ns: float) -> list[list[Way]] | None:
+        return None
+
+    def start(self, wanted: Commodity, cap_ns: float) -> list[Way]:
+        """Return the ways the clique would choose on its own."""
+        found: dict[object, Way] = {}
+        for style in (LEAST_DELAY, FEWEST_LINKS):
+            work = clique_work(self.model, self.collective, wanted.clique, style)
+            if work is not None:
+                way = self._way(wanted, _trees_of(work, wanted.root))
+                found[way.key] = way
+        return [way for way in found.values() if way.latency_ns <= cap_ns]
+
+    def latencies(self, wanted: Commodity) -> NDArray[np.int64]:
+        return np.unique([way.latency_ns for way in self.start(wanted, inf)]).astype(np.int64)
+
+    def cheapest(
+        self, wanted: Commodity, prices: FloatArray, cap_ns: float
+    ) -> tuple[Way | None, float]:
         if cap_ns < inf:
             return None, 0.0
-        wanted = self.commodities[commodity]
         try:
             trees, exact = self._trees(wanted, prices)
         except ValueError:
             return None, inf
-        column = _column(self.model, self.collective, self.commodities, commodity, trees)
-        return column, float(column.loads @ prices) if exact else 0.0
+        way = self._way(wanted, trees)
+        return way, float(way.loads @ prices) if exact else 0.0
+
+    def _way(self, wanted: Commodity, trees: tuple[CarriedTree, ...]) -> Way:
+        work = CliqueWork(wanted.clique, trees)
+        key = tuple((t.kind, t.tree.root, t.tree.hops) for t in trees)
+        loads = clique_loads(self.model, self.collective, work)
+        latency = clique_latency_ns(self.model, self.collective, work)
+        return Way(key, loads, latency, lambda: trees)
 
     def _trees(self, wanted: Commodity, prices: FloatArray) -> tuple[tuple[CarriedTree, ...], bool]:
         if wanted.root is not None:
@@ -614,3 +509,7 @@ class _SteinerPricer:
             weights = weights if kind == MULTICAST else weights.T
             tables[kind] = steiner_table(weights, range(self.model.network.size))
         return tables[kind]
+
+
+def _trees_of(work: CliqueWork, root: int | None) -> tuple[CarriedTree, ...]:
+    return tuple(tree for tree in work.trees if root is None or tree.tree.root == root)
