@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,13 @@ def test_bounds_refuses_no_message(capsys: pytest.CaptureFixture[str]) -> None:
 def test_progress_says_how_far_how_good_and_how_long() -> None:
     line = progress_text(Progress("comparing cycles", 120, 4000, 3.2, 12.0, 4.25))
     assert line == "comparing cycles 120 of 4,000, gap at most 4.25 %, 3 s so far, 12 s left"
+
+
+def test_the_documented_example_prints_what_the_document_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", document, flags=re.DOTALL)
+    (output,) = re.findall(r"```text\n(.*?)```", document, flags=re.DOTALL)
+    exec(compile(code, "docs/schedules.md", "exec"), {})
+    assert capsys.readouterr().out == output
