@@ -13,6 +13,7 @@
 
 enum { TARGET_QUEUE_US = 20000, JUDGE_AT_LEAST_US = 20000, CATCH_UP_US = 4000, SOME_QUEUE_US = 5000 };
 
+static const double PLANNED_SHARE = 0.97; /* the rest is for repairs, or queues never empty */
 static const double LOSS_TOLERATED = 0.02;
 static const double LEAST_SHARE = 1.0 / 64, LEAST_SHARE_FOR_DELAY = 0.5;
 
@@ -24,9 +25,9 @@ uint64_t now_us(void) {
 
 void flow_open(struct flow *flow, double rate_bps, uint32_t round_trip_us) {
     *flow = (struct flow){
-        .planned_bps = rate_bps,
-        .rate_bps = rate_bps,
-        .least_rate_bps = rate_bps,
+        .planned_bps = rate_bps * PLANNED_SHARE,
+        .rate_bps = rate_bps * PLANNED_SHARE,
+        .least_rate_bps = rate_bps * PLANNED_SHARE,
         .configured_us = round_trip_us,
         .smoothed_us = round_trip_us,
         .deviation_us = round_trip_us / 4.0,

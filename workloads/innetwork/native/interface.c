@@ -14,7 +14,7 @@
 
 void *serve_member(void *argument);
 
-enum { COUNTERS_TEXT = 640 };
+enum { COUNTERS_TEXT = 800 };
 
 static struct sockaddr_in place(uint32_t address, uint16_t port) {
     struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -207,10 +207,10 @@ EXPORT int atoll_member_counters(struct member *m, char *text, uint32_t bytes) {
     int length = snprintf(
         all, sizeof all,
         "sent %lu repeats %lu results %lu duplicates %lu early %lu stale %lu malformed %lu forged %lu "
-        "foreign %lu conflicts %lu asks %lu resends_asked %lu gaps %lu flushes %lu lost %lu "
+        "foreign %lu conflicts %lu asks %lu resends_asked %lu resends_held %lu probes %lu gaps %lu flushes %lu lost %lu "
         "backoffs %lu send_errors %lu rate_kbps %lu least_rate_kbps %lu round_trip_us %lu",
         c->sent, c->repeats, c->results, c->duplicates, c->early, c->stale, c->malformed, c->forged,
-        c->foreign, c->conflicts, c->asks, c->resends_asked, c->gaps, c->flushes, c->lost,
+        c->foreign, c->conflicts, c->asks, c->resends_asked, c->resends_held, c->probes, c->gaps, c->flushes, c->lost,
         c->backoffs, c->send_errors, (uint64_t)(m->flow.rate_bps / 1e3),
         (uint64_t)(m->flow.least_rate_bps / 1e3), (uint64_t)m->flow.smoothed_us);
     snprintf(text, bytes, "%s", all);

@@ -18,7 +18,8 @@ enum {
     ETHERNET_IP_UDP_BYTES = 42,
     REORDER_TOLERANCE = 3,
     GAP_BITS = 64,
-    ASKS_AT_ONCE = 16,
+    ASKS_AT_ONCE = 4,
+    PROBES_AT_ONCE = 2,
     TIMER_US = 2000,
     IDLE_US = 200000,
     FLUSHES = 3,
@@ -83,34 +84,57 @@ static void send_slot(struct member *m, struct slot *slot, uint64_t now) {
         packets[u] = packet_up(m, &m->uplink[u], data_type(m), slot->sequence, slot);
     transmit(m, packets, m->uplinks);
     slot->sent_at_us = now;
-    slot->ask_at_us = now + flow_timeout_us(&m->flow);
     slot->sends++;
     m->count.sent += m->uplinks;
     m->flow.sent++;
     flow_charge(&m->flow, now, wire_bytes(slot));
 }
 
-/* Repair: once more on the one tree where it is lacking. */
-static void repeat_slot(struct member *m, struct slot *slot, struct uplink *up,
-                        const struct sockaddr_in *to, uint64_t now) {
-    struct outgoing packet;
-    if (to) { /* to one member alone, apart from the numbers of the group */
-        uint32_t number = up->next_number;
-        packet = packet_up(m, up, ATOLL_RESULT, slot->sequence, slot);
+/* Once more, on the one tree where it is lacking. */
+static void send_repair(struct member *m, const struct repair *repair, uint64_t now) {
+    struct uplink *up = &m->uplink[repair->uplink];
+    struct slot *slot = slot_of(m, repair->sequence);
+    uint32_t number = up->next_number;
+    if (!was_sent(m, repair->sequence)) return;
+    struct outgoing packet = packet_up(m, up, data_type(m), slot->sequence, slot);
+    if (repair->to_member) { /* apart from the numbers of the group */
         up->next_number = number;
-        packet.to = to;
-    } else {
-        packet = packet_up(m, up, data_type(m), slot->sequence, slot);
+        packet.to = &repair->to;
     }
     packet.header.flags |= ATOLL_REPEAT;
     transmit(m, &packet, 1);
     slot->sends++;
+    slot->sent_at_us = now;
     m->count.repeats++;
     m->flow.lost++;
     flow_charge(&m->flow, now, wire_bytes(slot));
 }
 
-static void fill_slot(struct member *m, uint64_t sequence, uint64_t now) {
+static bool is_queued(const struct member *m, const struct repair *repair) {
+    for (uint32_t i = 0; i < m->repairs; i++) {
+        const struct repair *other = &m->repair[(m->repair_first + i) % REPAIRS_MAX];
+        if (other->sequence == repair->sequence && other->uplink == repair->uplink &&
+            other->to_member == repair->to_member &&
+            other->to.sin_addr.s_addr == repair->to.sin_addr.s_addr)
+            return true;
+    }
+    return false;
+}
+
+/* If there is no room for it, whoever lacks it asks again. */
+static void queue_repair(struct member *m, const struct repair *repair) {
+    if (m->repairs == REPAIRS_MAX || is_queued(m, repair)) return;
+    m->repair[(m->repair_first + m->repairs++) % REPAIRS_MAX] = *repair;
+}
+
+static void send_next_repair(struct member *m, uint64_t now) {
+    struct repair repair = m->repair[m->repair_first];
+    m->repair_first = (m->repair_first + 1) % REPAIRS_MAX;
+    m->repairs--;
+    send_repair(m, &repair, now);
+}
+
+static void fill_slot(struct member *m, uint64_t sequence) {
     struct slot *slot = slot_of(m, sequence);
     const struct chunk *chunk = &m->passage.chunks[sequence - m->passage.first];
     struct atoll_header header = {.max_bytes = 0};
@@ -129,11 +153,10 @@ static void fill_slot(struct member *m, uint64_t sequence, uint64_t now) {
     memcpy(packet, &header, sizeof header);
     slot->payload_hash = atoll_check(&m->key, packet, ATOLL_HEADER_BYTES + room + slot->sum_bytes) -
                          atoll_check(&m->key, packet, ATOLL_HEADER_BYTES);
-    slot->ask_at_us = now + flow_timeout_us(&m->flow);
 }
 
-static void fill_slots(struct member *m, uint64_t last, uint64_t now) {
-    for (; m->filled <= last; m->filled++) fill_slot(m, m->filled, now);
+static void fill_slots(struct member *m, uint64_t last) {
+    for (; m->filled <= last; m->filled++) fill_slot(m, m->filled);
 }
 
 static bool may_send(struct member *m) {
@@ -164,18 +187,37 @@ static void advance_base(struct member *m) {
 }
 
 static void send_next(struct member *m, uint64_t now) {
-    fill_slots(m, m->next_sequence, now);
+    fill_slots(m, m->next_sequence);
     send_slot(m, slot_of(m, m->next_sequence), now);
     m->next_sequence++;
 }
 
+/* The result is late if nothing came for as long as a result may take. */
+static void start_probe_timer(struct member *m, uint64_t now) {
+    uint64_t interval = flow_timeout_us(&m->flow) << (m->probes < 4 ? m->probes : 4);
+    if (interval > LONGEST_ASK_INTERVAL_US) interval = LONGEST_ASK_INTERVAL_US;
+    m->probe_at_us = now + interval;
+}
+
+/* New packets and repairs in turn, so that neither stands in the way of the other. */
 static void send_what_may(struct member *m, uint64_t now) {
     bool sent = false;
-    while (may_send(m) && m->flow.next_send_us <= now) {
-        send_next(m, now);
-        sent = true;
+    while (m->flow.next_send_us <= now) {
+        bool can_send = may_send(m);
+        if (m->repairs && (m->repair_is_next || !can_send)) {
+            send_next_repair(m, now);
+            m->repair_is_next = false;
+        } else if (can_send) {
+            send_next(m, now);
+            m->repair_is_next = true;
+            sent = true;
+        } else {
+            break;
+        }
     }
-    if (!sent || m->next_sequence != m->passage.end) return;
+    if (!sent) return;
+    start_probe_timer(m, now);
+    if (m->next_sequence != m->passage.end) return;
     m->flushes_left = FLUSHES;
     m->flush_at_us = now;
     advance_base(m);
@@ -262,6 +304,18 @@ static bool shape_is_right(const struct chunk *chunk, const struct atoll_header 
                                        header->element == chunk->element));
 }
 
+/* Later results are here: what is missing before them is not merely late. */
+static void watch_holes(struct member *m, uint32_t s, uint64_t sequence, uint64_t now) {
+    struct stream *stream = &m->stream[s];
+    uint64_t from = stream->furthest > m->passage.base ? stream->furthest : m->passage.base;
+    for (uint64_t q = from; q < sequence; q++) {
+        struct slot *slot = slot_of(m, q);
+        if (!(slot->got >> s & 1) && slot->ask_at_us == 0)
+            slot->ask_at_us = now + flow_timeout_us(&m->flow);
+    }
+    if (sequence + 1 > stream->furthest) stream->furthest = sequence + 1;
+}
+
 static void take_result(struct member *m, uint32_t s, const struct atoll_header *header,
                         const uint8_t *areas, uint64_t now) {
     struct passage *p = &m->passage;
@@ -285,6 +339,9 @@ static void take_result(struct member *m, uint32_t s, const struct atoll_header 
                areas + atoll_max_room(chunk->max_bytes), header->sum_bytes);
     slot->got |= 1ull << s;
     m->count.results++;
+    m->probes = 0;
+    start_probe_timer(m, now);
+    watch_holes(m, s, sequence, now);
     if (slot->got != m->all_streams) return;
     if (slot->sends == 1 && !slot->asks) flow_sample(&m->flow, now - slot->sent_at_us);
     advance_base(m);
@@ -327,7 +384,7 @@ static void on_result(struct member *m, uint32_t s, const struct atoll_header *h
         keep_for_later(m, s, header, areas);
         return;
     }
-    if (header->sequence >= m->passage.base && can_be) fill_slots(m, header->sequence, now);
+    if (header->sequence >= m->passage.base && can_be) fill_slots(m, header->sequence);
     if (is_outstanding(m, header->sequence))
         take_result(m, s, header, areas, now);
     else
@@ -340,7 +397,7 @@ static void take_early(struct member *m, uint64_t now) {
         struct early *early = &m->early[i];
         uint64_t sequence = early->header.sequence;
         if (sequence < m->passage.base || sequence >= m->passage.end) continue;
-        fill_slots(m, sequence, now);
+        fill_slots(m, sequence);
         take_result(m, i / m->window, &early->header, early->areas, now);
         early->header.sequence = ATOLL_NO_SEQUENCE;
     }
@@ -358,6 +415,12 @@ static uint64_t meant(struct member *m, const struct uplink *up, const struct at
     return up->sequence_of[header->number % m->numbers];
 }
 
+/* For how long what was sent may be on its way to the accelerator. */
+static uint64_t hold_us(const struct member *m) {
+    uint64_t hold = m->flow.configured_us / 2;
+    return hold < 5000 ? 5000 : hold > 100000 ? 100000 : hold;
+}
+
 /* An accelerator lacks what this member sent, or (`multicast`) another member does. */
 static void on_resend(struct member *m, const struct atoll_header *header,
                       const struct sockaddr_in *asker, uint64_t now) {
@@ -368,8 +431,17 @@ static void on_resend(struct member *m, const struct atoll_header *header,
     bool by_number = header->flags & ATOLL_BY_NUMBER;
     bool result_is_known = m->streams == 1 && m->stream[0].tree == header->tree &&
                            is_complete(m, sequence);
-    if (!asker && by_number && result_is_known) return;
-    repeat_slot(m, slot_of(m, sequence), up, asker, now);
+    bool is_on_its_way = now < slot_of(m, sequence)->sent_at_us + hold_us(m);
+    if (!asker && ((by_number && result_is_known) || (!by_number && is_on_its_way))) {
+        m->count.resends_held++;
+        return;
+    }
+    struct repair repair = {.sequence = sequence, .uplink = (uint32_t)(up - m->uplink)};
+    if (asker) {
+        repair.to_member = true;
+        repair.to = *asker;
+    }
+    queue_repair(m, &repair);
 }
 
 static void dispatch(struct member *m, int s, const struct sockaddr_in *from,
@@ -441,16 +513,32 @@ static void ask_for(struct member *m, struct slot *slot, uint64_t now) {
     slot->ask_at_us = now + interval;
 }
 
+/* Ask for the oldest result that is missing, when there is silence. It may be that a member has
+   not come yet, so that the silence may last. */
+static void probe(struct member *m, uint64_t now) {
+    uint32_t asked = 0;
+    for (uint64_t q = m->passage.base; is_outstanding(m, q) && asked < PROBES_AT_ONCE; q++) {
+        struct slot *slot = slot_of(m, q);
+        if (slot->got == m->all_streams) continue;
+        ask_for(m, slot, now);
+        asked++;
+    }
+    m->count.probes++;
+    m->probes++;
+    start_probe_timer(m, now);
+}
+
 static void look_at_timers(struct member *m, uint64_t now) {
     uint32_t asked = 0;
     if (now < m->timers_at_us) return;
     m->timers_at_us = now + TIMER_US;
     for (uint64_t q = m->passage.base; is_outstanding(m, q) && asked < ASKS_AT_ONCE; q++) {
         struct slot *slot = slot_of(m, q);
-        if (slot->got == m->all_streams || slot->ask_at_us > now) continue;
+        if (slot->got == m->all_streams || slot->ask_at_us == 0 || slot->ask_at_us > now) continue;
         ask_for(m, slot, now);
         asked++;
     }
+    if (m->passage.base < m->passage.end && now >= m->probe_at_us) probe(m, now);
     if (flow_judge(&m->flow, now)) m->count.backoffs++;
 }
 
@@ -458,7 +546,7 @@ static uint64_t next_event_us(struct member *m, uint64_t now) {
     uint64_t next = now + IDLE_US;
     if (m->passage.base < m->passage.end && m->timers_at_us < next) next = m->timers_at_us;
     if (m->flushes_left && m->flush_at_us < next) next = m->flush_at_us;
-    if (may_send(m) && m->flow.next_send_us < next) next = m->flow.next_send_us;
+    if ((m->repairs || may_send(m)) && m->flow.next_send_us < next) next = m->flow.next_send_us;
     return next;
 }
 
@@ -469,6 +557,8 @@ static void begin_pending(struct member *m) {
     m->asked_to_begin = false;
     m->has_begun = true;
     m->timers_at_us = 0;
+    m->probes = 0;
+    start_probe_timer(m, now_us());
 }
 
 /* Do what callers asked for; returns false when that is to stop. */
@@ -485,6 +575,7 @@ static bool obey(struct member *m) {
     if (m->asked_to_jump && m->jump_to >= m->next_sequence) {
         m->next_sequence = m->filled = m->passage.base = m->passage.end = m->jump_to;
         m->flushes_left = 0;
+        for (uint32_t s = 0; s < m->streams; s++) m->stream[s].furthest = m->jump_to;
     }
     m->asked_to_jump = false;
     if (m->asked_to_begin) begin_pending(m);
@@ -510,13 +601,14 @@ void *serve_member(void *argument) {
     for (;;) {
         wait_for_something(m, polled);
         if (polled[m->fds].revents && !obey(m)) return NULL;
+        bool more = false;
         for (uint32_t i = 0; i < m->fds; i++)
-            if (polled[i].revents) receive_all(m, m->fd[i]);
+            if (polled[i].revents && receive_some(m, m->fd[i])) more = true;
         uint64_t now = now_us();
         if (m->has_begun) take_early(m, now);
         m->has_begun = false;
         send_what_may(m, now);
         if (m->flushes_left && now >= m->flush_at_us) send_flush(m, now);
-        look_at_timers(m, now);
+        if (!more) look_at_timers(m, now); /* what is late may be among what was not read yet */
     }
 }

@@ -18,6 +18,7 @@ enum {
     BATCH = 16,
     FDS_MAX = MEMBERS_MAX + 2,
     NUMBERS_PER_WINDOW = 8,
+    REPAIRS_MAX = 512,
 };
 
 enum status { IDLE, RUNNING, DONE, DISAGREE, LOST, ABORTED };
@@ -50,6 +51,7 @@ struct stream {
     struct sockaddr_in ask;
     uint16_t tree, child;
     bool started;
+    uint64_t furthest; /* sequences below it that lack a result have a timer */
     uint32_t incarnation, highest;
     uint64_t seen; /* bit i: number highest - i came */
     uint32_t least_transit_us, next_least_us;
@@ -65,7 +67,7 @@ struct early {
 /* What is sent under one sequence, kept for two windows. */
 struct slot {
     uint64_t sequence, got; /* got: a bit for each stream whose result is here */
-    uint64_t sent_at_us, ask_at_us, payload_hash;
+    uint64_t sent_at_us, ask_at_us, payload_hash; /* ask_at_us 0: there is no timer */
     uint32_t sends, asks;
     uint16_t max_bytes, sum_bytes;
     uint8_t element;
@@ -83,9 +85,17 @@ struct flow {
     double least_rate_bps;
 };
 
+/* What somebody lacks and waits for its turn: repairs are part of what is paced. */
+struct repair {
+    uint64_t sequence;
+    uint32_t uplink;
+    bool to_member; /* to one member alone, at `to` */
+    struct sockaddr_in to;
+};
+
 struct counters {
     uint64_t sent, repeats, results, duplicates, early, stale, malformed, forged, foreign, conflicts;
-    uint64_t asks, resends_asked, gaps, flushes, lost, backoffs, send_errors;
+    uint64_t asks, probes, resends_asked, resends_held, gaps, flushes, lost, backoffs, send_errors;
 };
 
 struct member {
@@ -108,8 +118,11 @@ struct member {
     struct passage passage;
     struct flow flow;
     struct counters count;
-    uint32_t flushes_left;
-    uint64_t flush_at_us, timers_at_us;
+    struct repair repair[REPAIRS_MAX]; /* a ring */
+    uint32_t repair_first, repairs;
+    bool repair_is_next;
+    uint32_t flushes_left, probes;
+    uint64_t flush_at_us, timers_at_us, probe_at_us;
     int fd[FDS_MAX];
     uint32_t fds;
     int wake;
@@ -137,7 +150,7 @@ uint64_t now_us(void);
 bool open_sockets(struct member *m, const struct sockaddr_in *local, char *error, size_t size);
 void close_sockets(struct member *m);
 void transmit(struct member *m, struct outgoing *packets, uint32_t count);
-void receive_all(struct member *m, int fd);
+bool receive_some(struct member *m, int fd); /* false: all of it */
 
 /* flow.c */
 void flow_open(struct flow *flow, double rate_bps, uint32_t round_trip_us);

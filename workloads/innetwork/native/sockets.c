@@ -119,7 +119,7 @@ void transmit(struct member *m, struct outgoing *packets, uint32_t count) {
         send_batch(m, packets + done, count - done < BATCH ? count - done : BATCH);
 }
 
-void receive_all(struct member *m, int fd) {
+bool receive_some(struct member *m, int fd) {
     struct mmsghdr messages[BATCH];
     struct iovec parts[BATCH];
     struct sockaddr_in from[BATCH];
@@ -140,6 +140,7 @@ void receive_all(struct member *m, int fd) {
             else
                 handle_packet(m, &from[i], parts[i].iov_base, messages[i].msg_len);
         }
-        if (count < BATCH) return;
+        if (count < BATCH) return false;
     }
+    return true;
 }
