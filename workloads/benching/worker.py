@@ -26,6 +26,9 @@ class Opened(Protocol):
     def allreduce(self, tensor: Tensor) -> Tensor:
         """Return the mean of all members' tensors."""
 
+    def counters(self) -> dict[str, int]:
+        """Return what was counted, by name."""
+
     def confess(self, reason: str) -> None:
         """Tell the others why this one ends."""
 
@@ -51,7 +54,8 @@ def run(settings: Settings, endpoint: Endpoint, roster: Roster, interface: Inter
         except Exception as error:
             opened.confess(f"{type(error).__name__}: {error}")
             raise
-        record.append("end", time=time.time(), cpu_s=time.process_time())
+        counted = opened.counters()
+        record.append("end", time=time.time(), cpu_s=time.process_time(), counters=counted)
         opened.close()
 
 

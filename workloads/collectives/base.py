@@ -29,6 +29,9 @@ class Collective(Protocol):
             CollectiveError: a peer was lost, or did not answer within the time limit.
         """
 
+    def counters(self) -> dict[str, int]:
+        """Return what was counted since the start, by name."""
+
     def confess(self, reason: str) -> None:
         """Tell the other workers that this one fails, before its connections break."""
 

@@ -58,6 +58,10 @@ class RingCollective:
             raise CollectiveError(self._watch.explain(symptom)) from error
         return total.div_(len(self.members))
 
+    def counters(self) -> dict[str, int]:
+        """Return nothing: gloo counts nothing."""
+        return {}
+
     def confess(self, reason: str) -> None:
         """Tell the other workers that this one fails, before its connections break."""
         self._watch.confess(reason)

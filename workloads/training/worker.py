@@ -122,7 +122,7 @@ def _take_part(
     except Exception as error:
         collective.confess(f"{type(error).__name__}: {error}")
         raise
-    record.append("end", **_end_fields(worker))
+    record.append("end", **_end_fields(worker), counters=collective.counters())
     collective.close()
 
 
