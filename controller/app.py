@@ -21,9 +21,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any, TypeVar
 
-from controller import arp, igmp, limits, messages
+from controller import arp, igmp, keeping, limits, messages
 from controller.diff import Phase
 from controller.events import LOG, EventLog
 from controller.fabric import ACCELERATOR_PORT, ACCESS_PORT, MANAGEMENT_NETWORK, Fabric
@@ -106,16 +107,19 @@ class FabricController(Application):  # type: ignore[misc]
         accelerators: Collection[str] = (),
         trees: tuple[Tree, ...] = (),
         most: Limits = Limits(),  # noqa: B008 (frozen)
+        state_file: Path | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.fabric = Fabric.of(topology, accelerators)
+        kept = keeping.load(state_file, self.fabric, topology)
         self.events_log = EventLog()
         self.lock = threading.Lock()
         self.switches = {code: Switch() for code in self.fabric.codes}
-        self.view = NetworkView(topology, trees=trees)
+        self.view = kept.view.with_trees(trees) if trees else kept.view
         self.plan = plan(self.fabric, self.view)
-        self.rollout = Rollout().wanting(self.plan.trees, time.monotonic(), self._journey_s)
+        self.rollout = Rollout.holding(self.plan.trees, kept.versions)
+        self._state_file, self._kept = state_file, ""
         self.most = most
         self.left_out: Mapping[str, str] = {}
         self.strangers: dict[str, str] = {}
@@ -123,7 +127,7 @@ class FabricController(Application):  # type: ignore[misc]
         self._transport = Transport()
         self._changed = threading.Event()
         self._to_recheck: set[str] = set()
-        self._heard_s: dict[tuple[str, str], float] = {}
+        self._heard_s = dict.fromkeys(self.view.memberships.filters, time.monotonic())
         wanted = self.plan.wanted(self.fabric, self.rollout.placed())
         limits.check(self.limits(), wanted)
         for code, switch in self.switches.items():
@@ -399,6 +403,7 @@ class FabricController(Application):  # type: ignore[misc]
         self._drop_silent()
         self._ask_for_memberships()
         self._forget_silent_members()
+        self._keep()
 
     def _adopt(self, new: Plan) -> None:
         before, fitting = self.plan, self._fitting(new)
@@ -437,6 +442,15 @@ class FabricController(Application):  # type: ignore[misc]
         with self.lock:
             statuses = {self.switches[site].session.status for site in tree.sites()}
         return statuses <= {Status.CONFIRMED, Status.ABSENT}
+
+    def _keep(self) -> None:
+        """Write down what was asked for, if it changed, for the controller that comes next."""
+        if self._state_file is None:
+            return
+        text = keeping.to_json(self.plan.view, self.rollout.versions)
+        if text != self._kept:
+            keeping.save(self._state_file, text)
+            self._kept = text
 
     def _ask_for_memberships(self) -> None:
         """Query islands now and then, and whenever they or the controller come back."""

@@ -4,8 +4,8 @@
     python -m controller run learning_switch.py --listen 127.0.0.1:6653 [-- --observe-links]
 
 os-ken dropped `ryu-manager` with its release 4.0, so this does what that did: configure, load,
-instantiate, wait. The process keeps nothing that would need saving: it ends at once on SIGINT or
-SIGTERM, and switches keep forwarding by the rules they have.
+instantiate, wait. The process ends at once on SIGINT or SIGTERM: what it was asked for is in the
+file of `--state` already, and switches keep forwarding by the rules they have.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ def serve_topology(
     trees: tuple[Tree, ...] = (),
     accelerators: Sequence[str] = (),
     most: Limits = Limits(),  # noqa: B008 (frozen)
+    state_file: Path | None = None,
 ) -> NoReturn:
     """Run the controller of a topology until a signal ends the process.
 
@@ -71,6 +72,7 @@ def serve_topology(
         trees: trees to install from the start.
         accelerators: sites that have an accelerator.
         most: rules and groups that a switch may hold.
+        state_file: where to keep what was asked for, and to find what an earlier one kept.
 
     Raises:
         MachineError: an address is not there or in use.
@@ -79,7 +81,12 @@ def serve_topology(
     _prepare(openflow)
     manager = shim.AppManager.get_instance()
     controller = manager.instantiate(
-        FabricController, topology=topology, accelerators=accelerators, trees=trees, most=most
+        FabricController,
+        topology=topology,
+        accelerators=accelerators,
+        trees=trees,
+        most=most,
+        state_file=state_file,
     )
     serve(controller, *http)
     LOG.info("topology %s, OpenFlow on %s:%d, HTTP on %s:%d", topology.name, *openflow, *http)
@@ -190,6 +197,7 @@ def _main_topology(words: list[str]) -> NoReturn:
         metavar="SITES",
         help="sites with an accelerator, as AMS,NYC; or all",
     )
+    parser.add_argument("--state", type=Path, help="file to keep trees and groups in")
     parser.add_argument("--most-rules", type=int, help="rules that a switch may hold")
     parser.add_argument("--most-groups", type=int, help="groups that a switch may hold")
     given = parser.parse_args(words)
@@ -203,6 +211,7 @@ def _main_topology(words: list[str]) -> NoReturn:
         http,
         accelerators=_sites(given.accelerators, topology),
         most=Limits(given.most_rules, given.most_groups),
+        state_file=given.state,
     )
 
 

@@ -203,6 +203,31 @@ def _multicast(
     )
 
 
+def request_of(tree: Tree) -> TreeRequest:
+    """The request that leads to a tree, with everything in it that may be left out."""
+    if isinstance(tree, MulticastTree):
+        return TreeRequest(
+            kind="multicast",
+            root=tree.root,
+            at_island=tree.at_island,
+            members=tree.receivers,
+            hops=tree.hops,
+            accelerators=tree.accelerators,
+            group_ip=tree.group_ip,
+            tree_id=tree.tree_id,
+        )
+    return TreeRequest(
+        kind="aggregation",
+        root=tree.root,
+        at_island=tree.at_island,
+        members=tree.members,
+        hops=tree.hops,
+        sums_at=tree.sums_at,
+        fan_in=dict(tree.fan_in),
+        tree_id=tree.tree_id,
+    )
+
+
 def _free_id(taken: set[int]) -> int:
     number = next(n for n in range(1, len(taken) + 2) if n not in taken)
     if number > HIGHEST_REQUESTED_ID:

@@ -95,6 +95,18 @@ class Rollout:
 
     moves: Mapping[int, Move] = field(default_factory=dict)
 
+    @classmethod
+    def holding(cls, trees: Iterable[Tree], versions: Mapping[int, int]) -> Rollout:
+        """A rollout at rest; a tree without a version is new and gets the first."""
+        placed = [PlacedTree(tree, versions.get(tree.tree_id, 0)) for tree in trees]
+        return cls({live.tree.tree_id: Move(live) for live in placed})
+
+    @property
+    def versions(self) -> Mapping[int, int]:
+        """Version that packets enter now, by number of the tree."""
+        moves = self.moves.items()
+        return {number: move.live.version for number, move in moves if move.live is not None}
+
     def wanting(
         self, trees: Iterable[Tree], now_s: float, delay_s: Callable[[Tree], float]
     ) -> Rollout:

@@ -260,6 +260,7 @@ class SwitchLab:
         if self._controller is None:
             words = [str(self.topology_file), "--listen", "127.0.0.1:6653"]
             words += ["--accelerators", ",".join(sorted(self.fabric.accelerators))]
+            words += ["--state", str(self.directory / "state.json")]
             self._controller = self.start_controller(*words, name="controller")
         self.ask("client.wait_ready(60)")
 

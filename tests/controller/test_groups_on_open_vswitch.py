@@ -216,6 +216,24 @@ def test_the_receiving_island_of_an_aggregation_gets_one_stream(
     lab.ask(f"client.remove_tree({row['tree_id']})")
 
 
+def test_a_tree_outlives_its_controller(lab: SwitchLab, programs: Programs) -> None:
+    tree = {"kind": "multicast", "root": "AMS", "members": ["LON", "NYC"]}
+    (row,) = lab.ask(f"client.add_trees([{tree}])")
+    lab.ask("client.wait_ready(20)")
+    receive = _python(RECEIVER, row["group_ip"], lab.fabric.island_ip("NYC"))
+    programs.listen(lab.in_island("NYC", receive), "outlives-NYC")
+    send = _python(SENDER, row["group_ip"], "100000", "0.002", "7")
+    sending = programs.start(lab.in_island("AMS", send), "sender-outlives")
+    until(lambda: len(_received(lab, "outlives-NYC")) > 10, "packets arrive")
+    lab.stop_controller()
+    lab.ensure_controller()
+    assert lab.ask("client.trees()") == [{**row, "moving": False}]
+    lab.stop(sending)
+    arrived = [_number(line) for line in _received(lab, "outlives-NYC")]
+    assert arrived == list(range(arrived[0], arrived[0] + len(arrived))), "none was lost"
+    lab.ask(f"client.remove_tree({row['tree_id']})")
+
+
 def test_a_tree_that_moves_under_traffic_loses_and_doubles_nothing(
     lab: SwitchLab, programs: Programs
 ) -> None:

@@ -101,6 +101,7 @@ def test_garbage_on_the_openflow_port_does_no_harm() -> None:
     client = NorthboundClient(f"http://127.0.0.1:{http}")
     try:
         _until_answered(client)
+        _until_accepted(openflow)
         for garbage in GARBAGE:
             with socket.create_connection(("127.0.0.1", openflow), timeout=10) as link:
                 link.sendall(garbage)
@@ -117,6 +118,16 @@ def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [probe.getsockname()[1] for probe in probes]
+
+
+def _until_accepted(port: int) -> None:
+    """The northbound interface answers a moment before switches are listened for."""
+    for _ in range(300):
+        with contextlib.suppress(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=10).close()
+            return
+        time.sleep(0.1)
+    raise AssertionError("the controller does not listen for switches")
 
 
 def _until_answered(client: NorthboundClient) -> None:
