@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import minimum_spanning_tree
 
-from topologies.geography import fibre_delay_ms, great_circle_km
+from topologies.geography import EARTH_MEAN_RADIUS_KM, fibre_delay_ms
 from topologies.model import Access, DirectionSpec, Link, Site, Topology
 
 LOCALITY = 0.15
 ROUTE_OVER_GREAT_CIRCLE = 1.3
 RATE_MBPS = 10_000.0
+
+FloatArray = NDArray[np.float64]
 
 
 def waxman(sites: int, links: int, seed: int, rate_mbps: float = RATE_MBPS) -> Topology:
@@ -24,21 +26,31 @@ def waxman(sites: int, links: int, seed: int, rate_mbps: float = RATE_MBPS) -> T
     """
     random = np.random.default_rng(seed)
     places = np.column_stack([random.uniform(10, 60, sites), random.uniform(-120, 30, sites)])
-    km = np.array([[great_circle_km(*a, *b) for b in places] for a in places])
-    whole: nx.Graph[int] = nx.Graph()
-    whole.add_weighted_edges_from((a, b, km[a, b]) for a, b in combinations(range(sites), 2))
-    ends = {(min(edge), max(edge)) for edge in nx.minimum_spanning_edges(whole, data=False)}
-    rest = [pair for pair in combinations(range(sites), 2) if pair not in ends]
-    odds = np.array([np.exp(-km[pair] / (LOCALITY * km.max())) for pair in rest])
+    km = distances_km(places)
+    tree = nx.from_scipy_sparse_array(minimum_spanning_tree(km))
+    ends = {(min(edge), max(edge)) for edge in tree.edges}
+    taken = np.tri(sites, dtype=np.bool_)
+    taken[tuple(np.array(sorted(ends)).T)] = True
+    rest = np.argwhere(~taken)
+    odds = np.exp(-km[~taken] / (LOCALITY * km.max()))
     drawn = random.choice(len(rest), max(0, links - len(ends)), replace=False, p=odds / odds.sum())
-    ends |= {rest[number] for number in drawn}
+    ends |= {(a, b) for a, b in rest[drawn].tolist()}
     return _topology(f"waxman{sites}", places, km, sorted(ends), rate_mbps)
+
+
+def distances_km(places: FloatArray) -> FloatArray:
+    """Return (N, N) great circles between places given in degrees of latitude and longitude."""
+    latitude, longitude = np.radians(places).T
+    chord = np.sin((latitude[:, None] - latitude) / 2) ** 2
+    turn = np.sin((longitude[:, None] - longitude) / 2) ** 2
+    chord += np.cos(latitude[:, None]) * np.cos(latitude) * turn
+    return np.asarray(2 * EARTH_MEAN_RADIUS_KM * np.arcsin(np.sqrt(np.clip(chord, 0, 1))))
 
 
 def _topology(
     name: str,
-    places: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    km: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    places: FloatArray,
+    km: FloatArray,
     ends: list[tuple[int, int]],
     rate_mbps: float,
 ) -> Topology:

@@ -98,7 +98,7 @@ def starting_rounds(network: Network, most: int) -> list[Partition]:
     order = near_order(distance)
     found: list[Partition] = [pairs(distance)]
     members = 3
-    while members < size:
+    while members <= size // 2:
         if members <= most:
             found += [near_groups(order, members), linked_groups(distance, -(-size // members))]
         members = members + 1 if members < 6 else int(members * 1.5)

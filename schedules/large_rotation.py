@@ -38,7 +38,7 @@ PRICED_PAIRS_SITES = 130
 CONE_SITES = 56
 CUTTING_STEPS = 25
 ADDED_DIRECTIONS = 4
-PLAIN_SITES = 300
+PLAIN_SITES = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,11 @@ def starting_offers(rounds: LargeRounds) -> list[Offer]:
         found += _grids(rounds)
         for members in _group_sizes(size, most):
             found += tournament(rounds.order, members)
-    offers = [rounds.offer(cliques) for cliques in dict.fromkeys(found)]
+    offers = []
+    for cliques in dict.fromkeys(found):
+        offers.append(rounds.offer(cliques))
+        if most >= size and offers[0] is not None and rounds.half_over:
+            break
     return [offer for offer in offers if offer is not None]
 
 

@@ -108,13 +108,21 @@ class LargeRounds:
         return self.offer((tuple(range(self.size)),)) if self.largest >= self.size else None
 
     def starts(self) -> Iterator[Offer]:
-        """Yield rounds of near groups of every size, as far as they are possible."""
-        for cliques in starting_rounds(self.model.network, self.largest):
-            if self.watch.over():
+        """Yield rounds of near groups of every size, as far as they are possible and time lasts."""
+        found = False
+        for cliques in reversed(starting_rounds(self.model.network, self.largest)):
+            if found and self.half_over:
                 return
             offer = self.offer(cliques)
             if offer is not None:
+                found = True
                 yield offer
+
+    @property
+    def half_over(self) -> bool:
+        """Whether half of the time is gone, so that it is time to improve what there is."""
+        limit = self.watch.limit_s
+        return self.watch.over() or (limit is not None and self.watch.elapsed_s > limit / 2)
 
     def searched(
         self, worth: Worth, starts: Sequence[Offer], steps: int = STEPS, limit_s: float = 6.0

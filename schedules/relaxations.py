@@ -232,7 +232,7 @@ class Relaxation:
         """(T, N) the largest clique of each island below the next transfer of `_transfers`."""
         below = np.append(self._transfers[1:], np.inf) * (1 - 1e-9)
         counts = [(units[None, 2:] < below[:, None]).sum(axis=1) + 1 for units in self._port_units]
-        return np.array(counts, dtype=np.int64).T
+        return np.asarray(np.array(counts).T, dtype=np.int64)
 
     # --- worth ------------------------------------------------------------------------------------
 
@@ -259,9 +259,12 @@ class Relaxation:
         pairs = worth.pairs
         if self.clock.counts_latency:
             pairs = np.where(self._pair_ns < level, pairs, 0.0)
-        dearest = -np.sort(-pairs, axis=1)
         parts = np.zeros((size + 1, size))
-        parts[2:] = np.cumsum(dearest, axis=1).T[: size - 1]
+        if worth.uniform:
+            others = np.minimum(np.arange(1, size)[:, None], (pairs > 0).sum(axis=1)[None, :])
+            parts[2:] = others * float(worth.pairs[0, 1])
+        else:
+            parts[2:] = np.cumsum(-np.sort(-pairs, axis=1), axis=1).T[: size - 1]
         parts *= worth.discount(np.arange(size + 1))[:, None]
         return np.asarray(np.maximum.accumulate(parts, axis=0), dtype=np.float64)
 

@@ -38,6 +38,8 @@ from schedules.trees import tree_from, tree_to
 REMEMBERED_CLIQUES = 20_000
 GATHERED_ROUTES = 1 << 17
 WHOLE_PATIENCE = 8.0
+PATIENT_SITES = 120
+HASTE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +230,9 @@ class CliqueCosts:
         return self.routes.each_to_each(members), latency, 0, tuple(members.tolist())
 
     def _ring(self, members: IntArray) -> tuple[FloatArray, int, int, Clique]:
-        patience = WHOLE_PATIENCE if len(members) == self.model.network.size else 1.0
+        whole = len(members) == self.model.network.size
+        patience = WHOLE_PATIENCE if len(members) <= PATIENT_SITES else 1.0
+        patience = patience if whole else HASTE
         order = short_ring(self.routes, members, self.clock, patience)
         crossed = ring_crossings(self.routes, order) * ring_share(len(members))
         latency = ring_latency_ns(self.model.network, order)

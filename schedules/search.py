@@ -179,7 +179,7 @@ def improved(
     best, best_rate = state.snapshot(), state.rate
     near = _near(judge.costs, worth)
     for step in range(steps):
-        if step % 16 == 0 and (watch.over() or watch.elapsed_s - began > limit_s):
+        if watch.over() or watch.elapsed_s - began > limit_s:
             break
         slack = THRESHOLD * max(0.0, 1 - 1.3 * step / steps)
         if state.attempt(_proposal(state, near, random), state.rate * (1 - slack)):

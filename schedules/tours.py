@@ -18,7 +18,6 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from schedules.constraints import Clock
 from schedules.cost import NANOSECONDS
@@ -32,8 +31,10 @@ TRIED_MEMBERS = 7
 EVALUATIONS_A_MEMBER = 24
 MOST_EVALUATIONS = 3000
 HELD_KARP_STEPS = 300
+PATIENT_SITES = 250
 CROWDING = 0.05
 LATENCY_TRIFLE = 1e-3
+SHORTENED_ENTRIES = 200_000_000
 
 
 def ring_crossings(routes: RouteTable, order: IntArray) -> FloatArray:
@@ -96,7 +97,7 @@ def _ports(routes: RouteTable, orders: IntArray) -> FloatArray:
 def _annealed(routes: RouteTable, members: IntArray, clock: Clock, patience: float) -> IntArray:
     count = len(members)
     random = np.random.default_rng(count)
-    starts = [_nearest(routes.network, members), *_walks(routes.network, members)]
+    starts = [_shortened(routes.network, members), *_walks(routes.network, members)]
     scored = sorted((sum(_seconds(routes, order, clock)), n) for n, order in enumerate(starts))
     worth, number = scored[0]
     order = starts[number]
@@ -140,6 +141,52 @@ def _nearest(network: Network, members: IntArray) -> IntArray:
         delays = network.delay_ns[tour[-1], left]
         tour.append(left.pop(int(delays.argmin())))
     return np.array(tour, dtype=np.int64)
+
+
+def _shortened(network: Network, members: IntArray) -> IntArray:
+    """Return a tour that no reversed or moved stretch makes shorter: the best move, repeatedly."""
+    order = _nearest(network, members)
+    length = (network.delay_ns + network.delay_ns.T).astype(np.float64)
+    for _ in range(max(1, SHORTENED_ENTRIES // len(members) ** 2)):
+        ways = [_best_reversal(length, order), *(_best_shift(length, order, n) for n in (1, 2, 3))]
+        saved, better = min(ways, key=lambda way: way[0])
+        if saved >= -0.5:
+            break
+        order = better
+    return order
+
+
+def _best_reversal(length: FloatArray, order: IntArray) -> tuple[float, IntArray]:
+    """Return what the best 2-opt move saves (below zero) and the order after it."""
+    after = np.roll(order, -1)
+    hops = length[order, after]
+    change = length[np.ix_(order, order)] + length[np.ix_(after, after)]
+    change -= hops[:, None] + hops[None, :]
+    change[np.tril_indices(len(order))] = 0
+    i, j = np.unravel_index(int(change.argmin()), change.shape)
+    reversed_ = np.concatenate([order[: i + 1], order[i + 1 : j + 1][::-1], order[j + 1 :]])
+    return float(change[i, j]), reversed_
+
+
+def _best_shift(length: FloatArray, order: IntArray, stretch: int) -> tuple[float, IntArray]:
+    """Return what the best move of a stretch saves (below zero) and the order after it."""
+    count = len(order)
+    if count < stretch + 3:
+        return 0.0, order
+    last, before = np.roll(order, 1 - stretch), np.roll(order, 1)
+    behind = np.roll(order, -stretch)
+    gain = length[before, behind] - length[before, order] - length[last, behind]
+    after = np.roll(order, -1)
+    put = length[np.ix_(order, order)].T + length[np.ix_(last, after)]
+    change = gain[:, None] + put - length[order, after][None, :]
+    place = np.arange(count)
+    for offset in range(-1, stretch):
+        change[place, (place + offset) % count] = 0
+    i, j = np.unravel_index(int(change.argmin()), change.shape)
+    turned = np.roll(order, -int(i))
+    cut = (int(j) - int(i)) % count + 1
+    moved = np.concatenate([turned[stretch:cut], turned[:stretch], turned[cut:]])
+    return float(change[i, j]), moved
 
 
 def _walks(network: Network, members: IntArray) -> list[IntArray]:
@@ -214,14 +261,35 @@ def least_tour(length: FloatArray, steps: int = HELD_KARP_STEPS) -> float:
 
 def _one_tree(length: FloatArray) -> tuple[float, FloatArray]:
     """Return the length and degrees of a least spanning tree and the first island's two edges."""
-    inside = length[1:, 1:] - min(0.0, float(length.min())) + 1.0
-    tree = minimum_spanning_tree(inside).tocoo()
-    rows, columns = tree.row + 1, tree.col + 1
-    degree = np.bincount(np.concatenate([rows, columns]), minlength=len(length)).astype(np.float64)
+    parent, edges = _spanning_tree(length[1:, 1:])
+    degree = np.bincount(parent + 1, minlength=len(length)).astype(np.float64) + 1
+    degree[1] -= 1  # the tree's root has no parent
     ends = np.argsort(length[0, 1:], kind="stable")[:2] + 1
     degree[ends] += 1
     degree[0] = 2
-    return float(length[rows, columns].sum() + length[0, ends].sum()), degree
+    return float(edges.sum() + length[0, ends].sum()), degree
+
+
+def _spanning_tree(length: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the parents (of all but the first) and edge lengths of a least spanning tree.
+
+    Prim's algorithm on arrays, quicker than a sparse one where every two islands have an edge.
+    """
+    count = len(length)
+    parent = np.zeros(count, dtype=np.int64)
+    nearest = length[0].astype(np.float64)
+    edges = np.zeros(count)
+    waiting = np.zeros(count)
+    waiting[0] = np.inf
+    for _ in range(count - 1):
+        site = int((nearest + waiting).argmin())
+        edges[site] = nearest[site]
+        waiting[site] = np.inf
+        closer = length[site] < nearest
+        closer &= waiting == 0
+        parent[closer] = site
+        nearest[closer] = length[site, closer]
+    return parent[1:], edges[1:]
 
 
 def least_tours(delay_ns: IntArray) -> FloatArray:
@@ -240,8 +308,9 @@ def least_tours(delay_ns: IntArray) -> FloatArray:
     least[1:] = np.cumsum(np.sort((there.min(axis=0) + there.min(axis=1)) / 2))
     least[1] = 0
     forth_and_back = (delay_ns + delay_ns.T).astype(np.float64)
-    edges = np.sort(minimum_spanning_tree(forth_and_back + 1).data - 1)[::-1]
-    whole = least_tour(np.minimum(delay_ns, delay_ns.T).astype(np.float64))
+    edges = np.sort(_spanning_tree(forth_and_back)[1])[::-1]
+    steps = HELD_KARP_STEPS if count <= PATIENT_SITES else HELD_KARP_STEPS // 3
+    whole = least_tour(np.minimum(delay_ns, delay_ns.T).astype(np.float64), steps)
     visits = np.concatenate([[0.0], np.cumsum(edges)])
     for members in range(2, count + 1):
         least[members] = max(least[members], whole - visits[count - members])
