@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 failed or invalid, 2 the user's mistake.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from controller.fabric import CONTROLLER_IP, NORTHBOUND_PORT
 from schedules.cli import bounds_command, plan_command
 from testbed.benching.cli import bench_app
 from testbed.cli_options import (
@@ -36,11 +34,11 @@ from testbed.cli_options import (
     SumSlots,
     Topo,
 )
-from testbed.deploy.remote import RunAccess
+from testbed.group_cli import group_app
 from testbed.launch import RunChoices, accelerator_limits, accelerator_sites, launch
-from testbed.ownership import the_running
 from testbed.progress import make_console
-from topologies.errors import AtollError, RunError, UserError, describe
+from testbed.reaching import access_to, ask_controller
+from topologies.errors import AtollError, UserError, describe
 from topologies.files import available, load
 from topologies.model import Topology
 from workloads.training.settings import DEFAULT_LOCAL_STEPS, OUTER_OPTIMIZERS
@@ -59,6 +57,7 @@ controller_app = typer.Typer(
 )
 app.add_typer(topology_app, name="topology")
 app.add_typer(controller_app, name="controller")
+app.add_typer(group_app, name="group")
 app.add_typer(bench_app, name="bench")
 app.command(name="plan")(plan_command)
 app.command(name="bounds")(bounds_command)
@@ -180,7 +179,7 @@ def execute(
     """Run a command on an island of a running emulation, over SSH."""
     from testbed.deploy.remote import exec_command
 
-    raise typer.Exit(exec_command(_access(run), site, command))
+    raise typer.Exit(exec_command(access_to(run), site, command))
 
 
 @app.command()
@@ -188,7 +187,7 @@ def shell(site: Site, run: RunId = None) -> None:
     """Open a shell on an island of a running emulation."""
     from testbed.deploy.remote import shell as open_shell
 
-    raise typer.Exit(open_shell(_access(run), site))
+    raise typer.Exit(open_shell(access_to(run), site))
 
 
 @app.command()
@@ -230,15 +229,6 @@ def _application(file: Path) -> str:
         reason = error.msg if isinstance(error, SyntaxError) else describe(error)
         raise UserError(f"--controller {file}{line}: {reason}") from error
     return str(file.resolve())
-
-
-def _access(run: str | None) -> RunAccess:
-    """Return how to reach the islands of the running emulation."""
-    runtime = the_running(run)
-    owner = runtime.owner()
-    if owner is None or owner.first_process is None:
-        raise RunError(f"run {runtime.run_id} is still being built; try again in a moment")
-    return RunAccess(runtime.path, owner.first_process.pid)
 
 
 @topology_app.command(name="list")
@@ -299,11 +289,7 @@ def get(
     run: RunId = None,
 ) -> None:
     """Ask the controller of a running emulation over its northbound API; prints JSON."""
-    access = _access(run)
-    url = f"http://{CONTROLLER_IP}:{NORTHBOUND_PORT}"
-    ask = [sys.executable, "-m", "controller.client", url, "/" + path.lstrip("/")]
-    enter = ["nsenter", f"--net={access.network_namespace}"]
-    raise typer.Exit(subprocess.call([*enter, *ask]))
+    raise typer.Exit(ask_controller(access_to(run), "/" + path.lstrip("/")))
 
 
 @app.command(name="runs")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,41 @@ def test_commands_reach_an_island_of_a_running_emulation(start: Callable[..., Up
     wrong = atoll("exec", "XYZ", "--run", one.run_id, "--", "true")
     assert wrong.returncode == 2
     assert "AMS" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+
+
+def test_an_ordinary_program_multicasts_to_groups_asked_for_and_to_groups_joined_by_igmp(
+    start: Callable[..., Up],
+) -> None:
+    one = start()
+    one.wait_for(one.is_up)
+    inside = ("--run", one.run_id, "--")
+    made = atoll("group", "add", "LON", "--run", one.run_id)
+    asked_for = str(json.loads(made.stdout)["group_ip"])
+    for group in (asked_for, "239.9.9.9"):
+        listen = (
+            "timeout",
+            "80",
+            "socat",
+            "-u",
+            f"UDP4-RECVFROM:5001,ip-add-membership={group}:wan0",
+            "-",
+        )
+        command = [ATOLL, "exec", "LON", *inside, *listen]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listener:
+            assert eventually(partial(delivered_at_london, one, group), START_LIMIT_S)
+            send = f"echo hello | socat -u - UDP4-SENDTO:{group}:5001"
+            assert atoll("exec", "AMS", *inside, "sh", "-c", send).returncode == 0
+            assert listener.communicate(timeout=85)[0] == "hello\n"
+    assert atoll("group", "delete", asked_for, "--run", one.run_id).returncode == 0
+    assert atoll("group", "delete", asked_for, "--run", one.run_id).returncode == 2
+
+
+def delivered_at_london(one: Up, group: str) -> bool:
+    """Whether a program at LON listens to a group that the controller delivers there."""
+    own = atoll("exec", "LON", "--run", one.run_id, "--", "ip", "-4", "maddress", "show").stdout
+    rows = json.loads(atoll("group", "list", "--run", one.run_id).stdout)["groups"]
+    delivered = [row["group_ip"] for row in rows if "LON" in (*row["members"], *row["joined"])]
+    return group in own and group in delivered
 
 
 @pytest.mark.parametrize("moment", ["has_first_process", "has_nodes", "is_up"])
