@@ -115,17 +115,19 @@ class AcceleratorProcess:
         return [*options, "--incarnation", str(self.incarnation), *self.limits.options()]
 
     def _greeted(self) -> Client:
-        client = Client.connect(self.place.socket)
+        client = None
         try:
+            client = Client.connect(self.place.socket)
             client.ask("own")
+            return client
         except RunError as error:
-            client.close()
+            if client:
+                client.close()
             self._process.kill()
             raise MachineError(
                 f"the accelerator does not start: it {_how_it_ended(self._process.wait())}; "
                 f"its log is {self.place.log}"
             ) from error
-        return client
 
     @property
     def process_id(self) -> int:
@@ -149,7 +151,7 @@ class AcceleratorProcess:
 
     def counters(self) -> Counters:
         """Return what was counted since the start; raises RunError if it has ended."""
-        return parse_counters(self._client.ask("counters"))
+        return parse_counters(self._request("counters"))
 
     def inject(
         self, way: str, loss_pct: float = 0.0, duplicate_pct: float = 0.0, seed: int = 0
@@ -171,9 +173,18 @@ class AcceleratorProcess:
 
     def _ask(self, request: str) -> None:
         try:
-            self._client.ask(request)
+            self._request(request)
         except RequestRefusedError as refusal:
             raise UserError(f"accelerator {self.place.name}: {refusal}") from refusal
+
+    def _request(self, request: str) -> list[str]:
+        try:
+            return self._client.ask(request)
+        except RequestRefusedError:
+            raise
+        except RunError as error:
+            silent = f"accelerator {self.place.name} does not answer"
+            raise RunError(self.failure() or silent) from error
 
     def kill(self) -> None:
         """End the program at once, as a power cut would."""

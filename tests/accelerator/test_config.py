@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_a_configuration_is_written_as_settings_and_leaves_out_what_is_empty() -
         ({"notice_every": 65}, "notice_every 65 is not 1 to 64"),
     ],
 )
-def test_a_configuration_without_sense_is_refused(change: dict[str, int], reason: str) -> None:
+def test_a_configuration_without_sense_is_refused(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(UserError, match=reason):
         replace(CONFIG, **change)
 
