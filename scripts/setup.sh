@@ -2,7 +2,7 @@
 # Prepares a Debian or Ubuntu machine for Atoll, and does nothing where nothing is missing:
 #   1. the Debian packages of packages.debian.txt (needs root only if one is missing),
 #   2. the virtual environment .venv with what pyproject.toml asks for,
-#   3. linkd, the user-space link daemon, compiled.
+#   3. what carries packets, compiled: linkd (links), accelerator (sums), endpoint (islands).
 # One script for `make setup`, CI and the VM, so that what CI proves is what a user gets.
 #
 #   scripts/setup.sh            one line a step
@@ -12,7 +12,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly PACKAGE_LIST=packages.debian.txt
 readonly VENV=.venv
-readonly LINKD=testbed/links/linkd/build/linkd
 readonly STAMP=$VENV/.atoll-installed
 readonly POLICY=/usr/sbin/policy-rc.d
 readonly OLDEST_PYTHON=3.10 NEWEST_PYTHON=3.13
@@ -198,20 +197,35 @@ install_python_packages() {
   done_since "Python packages" "$started" "installed"
 }
 
-# --- linkd -----------------------------------------------------------------------------------
+# --- what is compiled ------------------------------------------------------------------------
 
-build_linkd() {
+# What carries packets in C: its name, the module that compiles it, what comes of that.
+readonly -a COMPILED=(
+  "linkd testbed.links.linkd.build testbed/links/linkd/build/linkd"
+  "accelerator testbed.accelerator.build testbed/accelerator/build/accelerator"
+  "endpoint workloads.innetwork.build workloads/innetwork/native/build/libatoll_endpoint.so"
+)
+
+# build NAME MODULE RESULT
+build() {
   local started before
   started=$(now_ms)
-  before=$(stat -c %Y%Z "$LINKD" 2>/dev/null || true)
+  before=$(stat -c %Y%Z "$3" 2>/dev/null || true)
   # It compiles only what is older than its sources.
-  run_logged "$VENV/bin/python" -m testbed.links.linkd.build ||
-    fail "linkd, the user-space link daemon, could not be compiled"
-  if [ "$before" = "$(stat -c %Y%Z "$LINKD")" ]; then
-    nothing_to_do linkd "compiled"
+  run_logged "$VENV/bin/python" -m "$2" || fail "$1 could not be compiled"
+  if [ "$before" = "$(stat -c %Y%Z "$3")" ]; then
+    nothing_to_do "$1" "compiled"
   else
-    done_since linkd "$started" "compiled"
+    done_since "$1" "$started" "compiled"
   fi
+}
+
+build_all() {
+  local one
+  for one in "${COMPILED[@]}"; do
+    # shellcheck disable=SC2086  # three words
+    build $one
+  done
 }
 
 main() {
@@ -230,7 +244,7 @@ main() {
   install_debian_packages
   make_venv
   install_python_packages
-  build_linkd
+  build_all
   [ "$quiet" = yes ] || done_since "ready" "$started" "next: make doctor, make emulate"
 }
 
