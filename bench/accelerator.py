@@ -41,6 +41,7 @@ CHILDREN_IP, ACCELERATOR_IP = "10.1.0.1", "10.1.0.2"
 PORT, FIRST_PORT = 7000, 7100
 JOB, SECRET = 5, 77
 MTU_BYTES = 9000
+START_LIMIT_S = 30.0
 GOAL_GBPS, GOAL_OF_ECHO_PCT = 4.0, 80.0
 
 NUMPY_SUM = """
@@ -152,11 +153,18 @@ def other(pair: Pair, command: Sequence[str]) -> Iterator[int]:
     with pair.accelerator.entered():
         process = subprocess.Popen([*pinned(1), *command])
     try:
-        time.sleep(0.5)
+        wait_until_bound(process.pid)
         yield process.pid
     finally:
         process.kill()
         process.wait()
+
+
+def wait_until_bound(pid: int) -> None:
+    end = time.monotonic() + START_LIMIT_S
+    while f":{PORT:04X} " not in Path(f"/proc/{pid}/net/udp").read_text():
+        assert time.monotonic() < end, "it does not bind its port"
+        time.sleep(0.05)
 
 
 def run_ns(pid: int) -> int:
@@ -202,6 +210,7 @@ def samples(setting: Setting, repeat: int) -> dict[str, list[Sample]]:
             for kind, started in kinds.items():
                 with started() as pid:
                     found[kind].append(measured(pair, load, setting, pid))
+                assert found[kind][-1].payload_gbps, f"{kind}: nothing came back"
     return found
 
 
