@@ -396,6 +396,8 @@ class FabricController(Application):  # type: ignore[misc]
             self._adopt(plan(self.fabric, view, self.plan))
         moved = self.rollout.after(self._holds, time.monotonic(), self._journey_s)
         if moved is not self.rollout:
+            for number in set(self.rollout.moving) - set(moved.moving):
+                self.events_log.add("tree", "", f"tree {number} has moved")
             self._want(self.plan, moved)
             if self.left_out:  # what has left may have made room
                 self._adopt(plan(self.fabric, view, self.plan))

@@ -20,6 +20,7 @@ from controller.compile import kind_of_cookie
 from controller.fabric import accelerator_end, island_end
 from controller.groups import MulticastGroup
 from controller.library import LIBRARY
+from controller.limits import Limits
 from controller.rules import (
     Action,
     Foreign,
@@ -55,13 +56,14 @@ class Readout:
     def health(self) -> Json:
         """Whether all is installed and, if not, which switches are behind and why."""
         control = self._controller
-        ready = control.ready
+        ready, limits = control.ready, control.limits()
         with control.lock:
             switches = {
                 site: {
                     "state": switch.session.status.value,
                     "problem": switch.session.problem or _default_problem(switch.session.status),
                     "address": switch.address,
+                    **_held_json(switch.session.installed, limits[site]),
                 }
                 for site, switch in control.switches.items()
             }
@@ -269,6 +271,16 @@ class Readout:
                     self._counters[direction] = {"time_s": time_s, **asdict(counters)}
         self._silent = gathered.silent
         self._polled_s = time.monotonic()
+
+
+def _held_json(installed: SwitchState | None, limits: Limits) -> Json:
+    """How much a switch holds of what it may hold; null where that is not known or not limited."""
+    return {
+        "rules": None if installed is None else len(installed.rules),
+        "groups": None if installed is None else len(installed.groups),
+        "most_rules": limits.most_rules,
+        "most_groups": limits.most_groups,
+    }
 
 
 def _default_problem(status: Status) -> str:

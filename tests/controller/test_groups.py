@@ -210,6 +210,14 @@ def test_what_a_switch_says_of_its_group_table_limits_too() -> None:
         network.add_trees({"kind": "multicast", "root": "AMS", "members": ["LON", "NYC"]})
 
 
+def test_health_tells_how_much_each_switch_holds_of_what_it_may() -> None:
+    network = MemoryFabric(triangle(), most=Limits(most_groups=4))
+    network.add_group(members=["LON", "NYC"], senders=["AMS"])
+    row = network.settle().readout.health()["switches"]["LON"]
+    assert (row["rules"], row["most_rules"]) == (7, None), "3 unicast, ARP, IGMP, miss, 1 tree"
+    assert (row["groups"], row["most_groups"]) == (1, 4)
+
+
 def test_rules_are_limited_as_well() -> None:
     with pytest.raises(UserError, match="AMS: 6 rules, at most 5 fit in its switch"):
         MemoryFabric(triangle(), most=Limits(most_rules=5))
