@@ -89,6 +89,10 @@ Stragglers = Annotated[
     list[str] | None,
     typer.Option("--straggler", help="SITE=FACTOR: computes that many times as long."),
 ]
+MulticastLinks = Annotated[
+    str | None,
+    typer.Option("--multicast-links", help="A-B,... that trees may use; all by default."),
+]
 MaxGroups = Annotated[
     int | None, typer.Option("--max-groups", help="Trees that fit in the switches a round.")
 ]
@@ -122,6 +126,7 @@ def plan_command(
     compute_s: ComputeS = 0.0,
     straggler: Stragglers = None,
     max_groups: MaxGroups = None,
+    multicast_links: MulticastLinks = None,
     latency: Latency = True,
     time_limit_s: TimeLimitS = None,
     plot: Plot = None,
@@ -145,7 +150,8 @@ def plan_command(
     loaded = _scaled(topology, rate_scale)
     name = "multicast+aggregation" if compare else capability or "unicast"
     offered = _capabilities(name, accelerators)
-    offered = _limited(offered, accelerator_mbps, fan_in, max_groups, loaded.codes)
+    offered = _limited(offered, accelerator_mbps, fan_in, loaded.codes)
+    offered = replace(offered, max_groups=max_groups, multicast_links=_links(multicast_links))
     problem = Problem(
         Network.of(loaded),
         offered,
@@ -213,10 +219,9 @@ def _limited(
     offered: Capabilities,
     accelerator_mbps: float | None,
     fan_in: int | None,
-    max_groups: int | None,
     codes: Sequence[str],
 ) -> Capabilities:
-    """Return capabilities with limits on their accelerators and groups."""
+    """Return capabilities with limits on their accelerators."""
     from schedules.capabilities import Accelerator
 
     limits = accelerator_mbps is not None or fan_in is not None
@@ -226,7 +231,17 @@ def _limited(
         sites = codes if offered.accelerators is None else offered.accelerators
         rate = inf if accelerator_mbps is None else accelerator_mbps
         offered = replace(offered, accelerators={c: Accelerator(rate, fan_in) for c in sites})
-    return replace(offered, max_groups=max_groups)
+    return offered
+
+
+def _links(text: str | None) -> frozenset[tuple[str, str]] | None:
+    if text is None:
+        return None
+    pairs = [name.split("-") for name in text.split(",")]
+    wrong = [pair for pair in pairs if len(pair) != 2]
+    if wrong:
+        raise UserError(f"--multicast-links {'-'.join(wrong[0])!r} is not A-B, such as LON-NYC")
+    return frozenset((a, b) for a, b in pairs)
 
 
 def _constraints(

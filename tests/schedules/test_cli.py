@@ -97,7 +97,8 @@ def test_rates_scale_and_messages_do_not(capsys: pytest.CaptureFixture[str]) -> 
 def test_options_reach_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     options = (
         "--capability multicast+aggregation --accelerators AMS,LON --accelerator-mbps 5000 "
-        "--fan-in 2 --max-groups 7 --clique-size 2-3 --max-round-s 90 --compute-s 0.5 "
+        "--fan-in 2 --max-groups 7 --multicast-links AMS-LON,AMS-FRA "
+        "--clique-size 2-3 --max-round-s 90 --compute-s 0.5 "
         "--straggler AMS=2 --message-mb 10 --objective fair"
     )
     plan = Plan.from_json(printed(capsys, "plan", "three_city", "--json", *options.split()))
@@ -105,6 +106,7 @@ def test_options_reach_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(offered.accelerators or {}) == ["AMS", "LON"]
     accelerator = (offered.accelerators or {})["AMS"]
     assert (accelerator.rate_mbps, accelerator.fan_in, offered.max_groups) == (5000, 2, 7)
+    assert offered.multicast_links == {("AMS", "LON"), ("AMS", "FRA")}
     assert (plan.constraints.min_clique, plan.constraints.max_clique) == (2, 3)
     assert (plan.constraints.max_round_s, plan.constraints.compute_s) == (90, 0.5)
     assert plan.constraints.compute_factor == {"AMS": 2}
@@ -135,6 +137,8 @@ def test_plot_draws_the_plan(
         ),
         ("nine_city --accelerators NYC", "capability unicast has no aggregation"),
         ("nine_city --fan-in 3", "unicast has no aggregation"),
+        ("nine_city --multicast-links LON", "'LON' is not A-B"),
+        ("nine_city --multicast-links LON-SIN", "multicast link LON-SIN: no such link"),
         ("nine_city --message-mb 0", "message of 0 bytes"),
         ("nine_city --message-mb nan", "message of nan bytes"),
         ("nine_city --rate-scale 0", "--rate-scale 0 is not above zero"),
