@@ -249,6 +249,21 @@ def test_a_rate_limit_makes_packets_wait(
     assert throttled_us >= 0.4 * bits  # at 1 bit/us; what comes in at once is waited for later
 
 
+@pytest.mark.root
+def test_what_a_slow_accelerator_has_no_room_for_is_counted(
+    stack: ExitStack, tmp_path: Path, sanitized_program: Path
+) -> None:
+    bench = bench_of(stack, tmp_path, sanitized_program, Limits(rate_mbps=50))
+    sent = 0
+    while bench.process.counters().process.overflow == 0:
+        for _ in range(200):
+            bench.contribute(0, 0, *range(2000))
+        sent += 200
+        assert sent < 20_000
+    counters = bench.process.counters()
+    assert counters.trees[JOB, 1].packets + counters.process.overflow <= sent
+
+
 def test_an_address_in_use_is_told(bench: Bench, tmp_path: Path, sanitized_program: Path) -> None:
     place = Place(tmp_path, "second", bench.process.place.address)
     with pytest.raises(MachineError, match="the accelerator does not start"):

@@ -10,6 +10,9 @@
 enum {
     BATCH = 64,
     SOCKET_BYTES = 64 << 20,
+    QUEUE_MIN_BYTES = 1 << 20,
+    QUEUES_A_SECOND = 10,    /* hardware with a rate has room for 100 ms of it */
+    BATCHES_A_SECOND = 1000, /* and takes packets in no coarser than this */
     MULTICAST_TTL = 64,
     ECT_0 = 2, /* RFC 3168: willing to be marked instead of dropped */
     CONGESTION_EXPERIENCED = 3,
@@ -29,6 +32,7 @@ struct place {
 
 struct wire {
     int fd;
+    unsigned batch; /* packets taken in at once */
     struct engine *engine;
     struct fault in, out;
     uint64_t ready_us; /* when the emulated hardware is done with what it has taken in */
@@ -73,14 +77,33 @@ static bool set_multicast(int fd, const char *interface)
     return out.imr_ifindex && setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &out, sizeof out) == 0;
 }
 
-static int open_socket(const struct sockaddr_in *address, const char *interface)
+static uint64_t within(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+static int queue_bytes(uint64_t rate_bps)
+{
+    if (rate_bps == 0)
+        return SOCKET_BYTES;
+    return (int)within(rate_bps / 8 / QUEUES_A_SECOND, QUEUE_MIN_BYTES, SOCKET_BYTES);
+}
+
+static unsigned batch_packets(uint64_t rate_bps)
+{
+    if (rate_bps == 0)
+        return BATCH;
+    return (unsigned)within(rate_bps / 8 / ATOLL_PACKET_MAX_BYTES / BATCHES_A_SECOND, 1, BATCH);
+}
+
+static int open_socket(const struct sockaddr_in *address, const char *interface, int queue)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), kept;
 
     if (fd < 0)
         return -1;
-    set_int(fd, SOL_SOCKET, SO_RCVBUF, SOCKET_BYTES);
-    set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BYTES);
+    set_int(fd, SOL_SOCKET, SO_RCVBUF, queue);
+    set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, queue);
     set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, SOCKET_BYTES);
     set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
     set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
@@ -228,7 +251,7 @@ bool wire_receive(struct wire *wire)
     int got;
 
     prepare(wire);
-    got = recvmmsg(wire->fd, wire->messages, BATCH, MSG_DONTWAIT, NULL);
+    got = recvmmsg(wire->fd, wire->messages, wire->batch, MSG_DONTWAIT, NULL);
     if (got <= 0)
         return false;
     started_us = clock_us();
@@ -240,7 +263,7 @@ bool wire_receive(struct wire *wire)
     wire->engine->count.busy_us += clock_us() - started_us;
     if (wire->engine->limits.rate_bps)
         throttle(wire, bits);
-    return got == BATCH;
+    return got == (int)wire->batch;
 }
 
 struct wire *wire_open(const struct sockaddr_in *address, const char *interface,
@@ -253,7 +276,8 @@ struct wire *wire_open(const struct sockaddr_in *address, const char *interface,
     wire->engine = engine;
     wire->outbox.flush = flush;
     wire->outbox.context = wire;
-    wire->fd = open_socket(address, interface);
+    wire->batch = batch_packets(engine->limits.rate_bps);
+    wire->fd = open_socket(address, interface, queue_bytes(engine->limits.rate_bps));
     if (wire->fd >= 0)
         return wire;
     free(wire);
