@@ -121,7 +121,8 @@ class Fabric:
             raise UserError(f"{topology.name}: {len(codes)} sites, at most {_MAX_SITES} fit")
         fabric = cls(codes, _neighbours(topology, codes), frozenset(accelerators))
         for site in sorted(fabric.accelerators):
-            fabric.index(site)
+            if len(fabric.neighbours[fabric.site(site)]) > ACCELERATOR_PORT - FIRST_WAN_PORT:
+                raise UserError(f"{site}: too many neighbours for an accelerator at port 1000")
         return fabric
 
     @cached_property
@@ -154,6 +155,10 @@ class Fabric:
         except KeyError:
             known = ", ".join(self.codes)
             raise UserError(f"no site {site!r} in this topology; it has {known}") from None
+
+    def site(self, code: str) -> str:
+        """The code itself, known to be a site's; an unknown one is a `UserError`."""
+        return self.codes[self.index(code)]
 
     def dpid(self, site: str) -> int:
         """OpenFlow datapath id of the site's switch, from 1."""

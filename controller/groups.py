@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from controller.fabric import HIGHEST_TREE_ID, Fabric, group_ip
 from controller.intents import least_delay_tree
@@ -59,8 +60,13 @@ def free_group_ip(taken: Iterable[str]) -> str:
     return next(ip for number in range(1, len(used) + 2) if (ip := group_ip(number)) not in used)
 
 
+def most_groups(site_count: int) -> int:
+    """Groups for which there are tree numbers, if every site may send to each."""
+    return (HIGHEST_TREE_ID - FIRST_ID_OF_GROUPS + 1) // site_count
+
+
 def with_joined(
-    groups: tuple[MulticastGroup, ...], memberships: Memberships, fixed: Iterable[str]
+    groups: tuple[MulticastGroup, ...], memberships: Memberships, fixed: Iterable[str], most: int
 ) -> tuple[MulticastGroup, ...]:
     """Groups asked for, and those that hosts want; new ones get the smallest free slots.
 
@@ -68,14 +74,15 @@ def with_joined(
         groups: the groups so far.
         memberships: what hosts want.
         fixed: addresses that fixed trees use; for those, hosts' wishes count for nothing.
+        most: how many groups there can be; what hosts want beyond that is left out.
     """
-    wanted = [ip for ip in memberships.groups() if ip not in set(fixed)]
+    barred = set(fixed)
+    wanted = dict.fromkeys(ip for ip in memberships.groups() if ip not in barred)
     kept = [group for group in groups if group.requested or group.group_ip in wanted]
-    known = {group.group_ip for group in kept}
-    for ip in wanted:
-        if ip not in known:
-            kept.append(MulticastGroup(ip, free_slot(kept)))
-    return tuple(kept)
+    known, taken = {group.group_ip for group in kept}, {group.slot for group in kept}
+    free = (slot for slot in count() if slot not in taken)
+    new = [ip for ip in wanted if ip not in known][: max(0, most - len(kept))]
+    return (*kept, *(MulticastGroup(ip, next(free)) for ip in new))
 
 
 def trees_of(
@@ -100,6 +107,6 @@ def trees_of(
 def _tree_id(group: MulticastGroup, sender: str, fabric: Fabric) -> int:
     number = FIRST_ID_OF_GROUPS + group.slot * len(fabric.codes) + fabric.index(sender)
     if number > HIGHEST_TREE_ID:
-        most = (HIGHEST_TREE_ID - FIRST_ID_OF_GROUPS + 1) // len(fabric.codes)
-        raise UserError(f"group {group.group_ip}: at most {most} groups with as many senders fit")
+        most = most_groups(len(fabric.codes))
+        raise UserError(f"group {group.group_ip}: there are {most} groups already, the most")
     return number

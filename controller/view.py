@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from controller.compile import compile_intents
 from controller.fabric import ACCESS_PORT, Fabric, accelerator_end
-from controller.groups import MulticastGroup, trees_of, with_joined
+from controller.groups import MulticastGroup, most_groups, trees_of, with_joined
 from controller.intents import (
     AggregationTree,
     Intent,
@@ -83,7 +83,8 @@ class NetworkView:
 
     def _regrouped(self) -> NetworkView:
         fixed = [tree.group_ip for tree in self.trees if isinstance(tree, MulticastTree)]
-        return replace(self, groups=with_joined(self.groups, self.memberships, fixed))
+        most = most_groups(len(self.topology.codes))
+        return replace(self, groups=with_joined(self.groups, self.memberships, fixed, most))
 
     def links_down(self, fabric: Fabric) -> tuple[Direction, ...]:
         """Both directions of every link, WAN or access, with an end down; sorted."""

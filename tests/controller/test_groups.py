@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from controller.fabric import ACCELERATOR_PORT
 from controller.igmp import QUERY_INTERVAL_S, Kind, Record, Report, general_query
 from controller.limits import Limits
-from controller.membership import MEMBERSHIP_INTERVAL_S
-from controller.view import plan
+from controller.membership import MEMBERSHIP_INTERVAL_S, Memberships, SourceFilter
+from controller.view import NetworkView, plan
 from tests.controller.memory_fabric import JOIN, LEAVE, MemoryFabric
 from tests.controller.networks import connected_topologies, triangle
 from topologies.errors import UserError
@@ -21,6 +21,7 @@ from topologies.files import load
 from topologies.model import Topology
 
 GROUP = "239.1.2.3"
+EVERYBODY = SourceFilter(exclude=True)
 
 
 def _queries(network: MemoryFabric, site: str) -> int:
@@ -231,3 +232,11 @@ def test_a_plan_that_takes_routes_over_is_the_same_as_one_from_scratch() -> None
     network.datapaths["LON"].port_status(network.controller, 3, up=False)
     after = network.settle().controller.plan
     assert before != after == plan(network.fabric, network.controller.view)
+
+
+def test_hosts_cannot_use_up_the_numbers_of_trees() -> None:
+    view = NetworkView(triangle())
+    wishes = {("AMS", f"239.{n >> 16}.{n >> 8 & 255}.{n & 255}"): EVERYBODY for n in range(14000)}
+    groups = view.with_memberships(Memberships(wishes)).groups
+    assert len(groups) == (60_000 - 20_000) // 3, "three trees a group, numbers 20,001 to 60,000"
+    assert [group.slot for group in groups[:3]] == [0, 1, 2]

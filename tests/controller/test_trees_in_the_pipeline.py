@@ -183,7 +183,7 @@ def test_every_contribution_is_in_the_sum_once(net: Topology, data: st.DataObjec
         accelerators.send(f"{site}.island", Counter([site]))
     assert accelerators.at_root == Counter(tree.members)
     allowed = {(child, parent) for parent, child in tree.hops}
-    assert set(accelerators.loads) == allowed & set(accelerators.loads)
+    assert set(accelerators.loads) <= allowed
 
 
 def test_the_last_sum_must_leave_by_the_group_and_not_up_the_tree() -> None:
