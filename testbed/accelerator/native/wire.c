@@ -18,6 +18,7 @@ enum {
     CONGESTION_EXPERIENCED = 3,
     IP_AND_UDP_BYTES = 28,
     THROTTLE_STEP_US = 100,
+    LATE_MOST_US = 100000,
 };
 
 struct place {
@@ -33,6 +34,7 @@ struct place {
 struct wire {
     int fd;
     unsigned batch; /* packets taken in at once */
+    bool backlog;   /* the socket was never found empty since the last packet */
     struct engine *engine;
     struct fault in, out;
     uint64_t ready_us; /* when the emulated hardware is done with what it has taken in */
@@ -223,14 +225,15 @@ static void take_in(struct wire *wire, int index, uint64_t now_us)
         engine_handle(wire->engine, &arrived, &wire->outbox);
 }
 
-/* The virtual clock of hardware that takes `bits` in at its rate: waits while it is behind, so that
- * packets pile up in the socket as they would in front of it. */
+/* The virtual clock of hardware that takes `bits` in at its rate: waits while it is ahead, so that
+ * packets pile up in the socket as they would in front of it. If this process was woken late while
+ * packets were waiting, the hardware would have worked meanwhile, and its clock is not set forward. */
 static void throttle(struct wire *wire, uint64_t bits)
 {
     uint64_t rate = wire->engine->limits.rate_bps, now = clock_us(), work;
     struct timespec pause;
 
-    if (wire->ready_us < now) {
+    if (wire->ready_us < now && (!wire->backlog || now - wire->ready_us > LATE_MOST_US)) {
         wire->ready_us = now;
         wire->rest = 0;
     }
@@ -252,8 +255,10 @@ bool wire_receive(struct wire *wire)
 
     prepare(wire);
     got = recvmmsg(wire->fd, wire->messages, wire->batch, MSG_DONTWAIT, NULL);
-    if (got <= 0)
+    if (got <= 0) {
+        wire->backlog = false;
         return false;
+    }
     started_us = clock_us();
     for (int i = 0; i < got; i++) {
         bits += 8ull * (wire->messages[i].msg_len + IP_AND_UDP_BYTES);
@@ -263,7 +268,8 @@ bool wire_receive(struct wire *wire)
     wire->engine->count.busy_us += clock_us() - started_us;
     if (wire->engine->limits.rate_bps)
         throttle(wire, bits);
-    return got == (int)wire->batch;
+    wire->backlog = got == (int)wire->batch;
+    return wire->backlog;
 }
 
 struct wire *wire_open(const struct sockaddr_in *address, const char *interface,
