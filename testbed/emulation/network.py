@@ -140,6 +140,8 @@ class Network:
     def stop(self) -> None:
         """End switches and nodes; interfaces go with their namespaces."""
         for switch in self._net.switches:  # some may not have been made yet
+            switch.kill()  # all before the first is waited for
+        for switch in self._net.switches:
             switch.stop(deleteIntfs=False)
         for node in (*self._net.hosts, *self._net.switches):
             node.terminate()

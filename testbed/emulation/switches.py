@@ -89,19 +89,18 @@ class OpenVSwitch(Switch):  # type: ignore[misc]  # Mininet has no type informat
         return f"unix:{self.directory}/db.sock"
 
     def start(self, controllers: Sequence[object]) -> None:
-        """Start database and daemon; `batchStartup` waits for them and configures them."""
+        """Start the database; `batchStartup` waits for it and does the rest."""
         self.directory.mkdir(parents=True)
         _create_database(self.directory / "conf.db")
-        db_socket = self.directory / "db.sock"
-        self._spawn(
-            "ovsdb-server",
-            f"{self.directory}/conf.db",
-            f"--remote=punix:{db_socket}",
-            *self._logging,
-        )
-        _wait_for_socket(db_socket, self.daemons[0], self.name)
+        remote = f"--remote=punix:{self.directory}/db.sock"
+        self._spawn("ovsdb-server", f"{self.directory}/conf.db", remote, *self._logging)
+
+    def bring_up(self) -> None:
+        """Start the switch daemon, once there is a database to read, and configure it."""
+        _wait_for_socket(self.directory / "db.sock", self.daemons[0], self.name)
         priority = REALTIME if self.realtime else ()
         self._spawn(*priority, "ovs-vswitchd", self._database, *self._logging)
+        self.configure()
 
     @property
     def _logging(self) -> tuple[str, ...]:
@@ -142,10 +141,10 @@ class OpenVSwitch(Switch):  # type: ignore[misc]  # Mininet has no type informat
     def batchStartup(  # noqa: N802 (Mininet's name)
         cls, switches: Iterable[OpenVSwitch], run: object = None
     ) -> list[OpenVSwitch]:
-        """Configure all switches side by side; called by Mininet after every `start`."""
+        """Bring all switches up side by side; called by Mininet after every `start`."""
         switches = list(switches)
         with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(OpenVSwitch.configure, switches))
+            list(pool.map(OpenVSwitch.bring_up, switches))
         return switches
 
     def exited(self) -> str | None:
@@ -156,10 +155,17 @@ class OpenVSwitch(Switch):  # type: ignore[misc]  # Mininet has no type informat
                 return f"{kind} of switch {self.name} {ended}"
         return None
 
+    def kill(self) -> None:
+        """End the daemons without waiting for it.
+
+        What they would tidy up, ports and a datapath, goes with the switch's namespace.
+        """
+        for daemon in self.daemons:
+            daemon.kill()
+
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 (Mininet's name)
         """End the daemons, then the node."""
-        for daemon in reversed(self.daemons):
-            daemon.terminate()
+        self.kill()
         for daemon in self.daemons:
             daemon.wait()
         super().stop(deleteIntfs)
