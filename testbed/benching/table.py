@@ -11,8 +11,8 @@ from rich.table import Table
 from testbed.record.tables import megabytes, number
 
 COLUMNS = (
-    "MB", "count", "avg s", "p50 s", "p99 s", "algbw\nMbit/s", "busbw\nMbit/s",
-    "WAN MB", "predicted", "traver-\nsals", "pre-\ndicted", "bound s", "ratio", "#wrong",
+    "MB", "count", "seconds\navg/p50/p99", "Mbit/s\nalgbw/busbw", "WAN MB\nof predicted",
+    "traversals\nof predicted", "bound\ns", "ratio", "#wrong",
 )  # fmt: skip
 
 
@@ -32,18 +32,17 @@ def bench_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
 def _cells(row: Mapping[str, Any]) -> list[str]:
     return [
         row["collective"],
-        megabytes(row["size_bytes"]),
+        f"{row['size_bytes'] / 1e6:,.6g}",
         str(row["count"]),
-        number(row["time_avg_s"], 3),
-        number(row["time_p50_s"], 3),
-        number(row["time_p99_s"], 3),
-        number(row["algbw_mbps"], 1),
-        number(row["busbw_mbps"], 1),
-        megabytes(row["wan_bytes"], 2),
-        megabytes(row["wan_bytes_expected"], 2),
-        number(row["traversals"], 2),
-        number(row["traversals_expected"], 2),
-        number(row["bound_s"], 3),
-        number(row["ratio"], 3),
+        _pair(row, 2, "time_avg_s", "time_p50_s", "time_p99_s"),
+        _pair(row, 1, "algbw_mbps", "busbw_mbps"),
+        f"{megabytes(row['wan_bytes'], 1)}/{megabytes(row['wan_bytes_expected'], 1)}",
+        _pair(row, 2, "traversals", "traversals_expected"),
+        number(row["bound_s"], 2),
+        number(row["ratio"], 2),
         str(row["wrong"]),
     ]
+
+
+def _pair(row: Mapping[str, Any], digits: int, *names: str) -> str:
+    return "/".join(number(row[name], digits) for name in names)
