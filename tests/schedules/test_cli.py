@@ -148,7 +148,7 @@ def test_plot_draws_the_plan(
         ("nine_city --compute-s 1 --straggler NYC", "--straggler 'NYC' is not SITE=FACTOR"),
         ("nine_city --compute-s 1 --straggler PAR=2", "PAR is no site"),
         ("nine_city --straggler NYC=2", "--straggler needs --compute-s"),
-        ("nine_city --max-round-s 0.1", "max_round_s 0.1 cannot be kept"),
+        ("three_city --max-round-s 0.1", "max_round_s 0.1 cannot be kept"),
         ("nine_city --time-limit-s 0", "--time-limit-s 0 is not above zero"),
         ("nine_city --plot plan.bmp", "plan.bmp: no such picture format"),
         ("nine_city --compare --collective ring", "--compare takes no"),

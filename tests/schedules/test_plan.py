@@ -145,7 +145,7 @@ def test_what_is_written_is_read_again(plan: Plan) -> None:
 
 
 @given(plans)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_what_is_written_keeps_to_the_published_schema(plan: Plan) -> None:
     schema = json.loads(SCHEMA_FILE.read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
