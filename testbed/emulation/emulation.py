@@ -35,7 +35,7 @@ from topologies.model import Topology
 from topologies.routing import Routes, least_delay_routes
 
 Announce = Callable[[str], None]
-CONTROLLER_TIMEOUT_S = 120.0  # under software emulation an import takes half a minute
+CONTROLLER_TIMEOUT_S = 300.0  # under software emulation of a processor imports take minutes
 SEED_STRIDE = 2
 
 

@@ -29,7 +29,7 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 DATAPATH_TYPES = {"kernel": "system", "userspace": "netdev"}
 BRIDGE = "br0"
 OUTPUT_NAME = "output.log"
-START_TIMEOUT_S = 120.0  # of daemons under software emulation, side by side
+START_TIMEOUT_S = 300.0  # of daemons, under software emulation of a processor
 REALTIME = ("chrt", "--rr", "10")
 
 
