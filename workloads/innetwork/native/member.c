@@ -18,6 +18,7 @@ enum {
     ETHERNET_IP_UDP_BYTES = 42,
     REORDER_TOLERANCE = 3,
     GAP_BITS = 64,
+    JUMP_NUMBERS = 1024, /* not a gap, but another beginning */
     ASKS_AT_ONCE = 4,
     PROBES_AT_ONCE = 2,
     TIMER_US = 2000,
@@ -252,7 +253,8 @@ static void send_ask(struct member *m, const struct stream *stream, uint64_t seq
 /* Numbers of a stream that were passed over by more than the tolerance are lost: ask for them. */
 static void note_number(struct member *m, struct stream *stream, const struct atoll_header *header) {
     uint32_t ahead = header->number - stream->highest;
-    if (!stream->started || stream->incarnation != header->incarnation) {
+    if (!stream->started || stream->incarnation != header->incarnation ||
+        (ahead > JUMP_NUMBERS && ahead <= UINT32_MAX / 2)) {
         stream->started = true;
         stream->incarnation = header->incarnation;
         stream->highest = header->number;
