@@ -191,13 +191,12 @@ out.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 23)
 targets = [(address, int(sys.argv[4])) for address in sys.argv[5:]]
 print("ready", flush=True)
 start = float(sys.stdin.readline())
-turn_s = period_s / len(targets)
 for number in range(int(seconds / period_s)):
+    pause = start + number * period_s - time.monotonic()
+    if pause > 0:
+        time.sleep(pause)
     data = number.to_bytes(8, "big").ljust(size, b"x")
-    for place, target in enumerate(targets):
-        pause = start + number * period_s + place * turn_s - time.monotonic()
-        if pause > 0:
-            time.sleep(pause)
+    for target in targets:
         out.sendto(data, target)
 """
 
