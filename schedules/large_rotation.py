@@ -285,12 +285,24 @@ def _consensus_master(size: int) -> Master:
     def master(offers: Sequence[Offer]) -> Answer:
         removals = np.array([removal(list(offer.cliques), size) for offer in offers])
         seconds = np.array([offer.seconds for offer in offers])
-        solve = widest_gap if size <= CONE_SITES else _cut_gap
-        rates, weight = solve(removals, seconds)
+        rates, weight = _solved(removals, seconds)
         value = least_eigenvalue(np.tensordot(rates, removals, axes=1))[0]
         return Answer(value, rates, Worth.of_removal(weight))
 
     return master
+
+
+def _solved(removals: FloatArray, seconds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Solve the semidefinite program, by cutting planes where the cone is too large or fails."""
+    if removals.shape[1] <= CONE_SITES:
+        try:
+            with np.errstate(invalid="ignore"):
+                rates, weight = widest_gap(removals, seconds)
+            if np.isfinite(rates).all() and np.isfinite(weight).all():
+                return rates, weight
+        except np.linalg.LinAlgError:
+            pass
+    return _cut_gap(removals, seconds)
 
 
 def least_eigenvalue(together: FloatArray) -> tuple[float, FloatArray]:
