@@ -25,9 +25,10 @@ def controller_command(
     topology_file: Path, log: Path, accelerators: Iterable[str] = ()
 ) -> list[str]:
     """Return the command of our own controller for the topology in a file."""
+    state = log.with_name("controller-state.json")  # trees and groups outlive a restart
     command = [
         *(sys.executable, "-m", "controller", str(topology_file)),
-        *("--listen", LISTEN, "--http", HTTP, "--log", str(log)),
+        *("--listen", LISTEN, "--http", HTTP, "--log", str(log), "--state", str(state)),
     ]
     sites = ",".join(sorted(accelerators))
     return [*command, "--accelerators", sites] if sites else command
