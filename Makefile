@@ -75,4 +75,4 @@ docs: ## write anew the documents that are made from the code
 distclean: ## remove both virtual environments, caches and compiled files; keeps runs/
 	rm -rf .venv .venv-ryu build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -rf testbed/links/linkd/build
+	rm -rf testbed/links/linkd/build testbed/accelerator/build workloads/innetwork/native/build

@@ -229,6 +229,14 @@ def check_linkd(facts: Facts) -> Finding:
     return absent("linkd", "not compiled", used_for, SETUP, required)
 
 
+def check_accelerator(facts: Facts) -> Finding:
+    """Sums in the network need the emulated accelerator; everything else works without."""
+    used_for = "sums in the network"
+    if facts.accelerator:
+        return present("accelerator", "compiled", used_for)
+    return warning("accelerator", "not compiled", used_for, SETUP)
+
+
 def check_congestion_control(facts: Facts) -> Finding:
     """Each run pins its congestion control, on every socket where the default may not be set."""
     tcp = facts.congestion_control
@@ -446,6 +454,7 @@ CHECKS: Iterable[Check] = (
     check_netem,
     check_shapers,
     check_linkd,
+    check_accelerator,
     check_compiler,
     check_congestion_control,
     check_cgroup,

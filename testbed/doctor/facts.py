@@ -83,6 +83,7 @@ class Facts:
         tools: version text of each program, None where there is none.
         packages: version of each Python package, None where there is none.
         linkd: path of the compiled link daemon, None where it is not compiled.
+        accelerator: path of the compiled accelerator, None where it is not compiled.
         packet_sockets: whether raw frames can be read and written (AF_PACKET).
         cgroup: `v1`, `v2`, `v1 and v2` or `none`.
         bridge_netfilter: whether iptables sees bridged frames; None where the kernel has it not.
@@ -98,6 +99,7 @@ class Facts:
     tools: Mapping[str, str | None] = field(default_factory=dict, hash=False)
     packages: Mapping[str, str | None] = field(default_factory=dict, hash=False)
     linkd: str | None = None
+    accelerator: str | None = None
     packet_sockets: bool = False
     congestion_control: CongestionControl = CongestionControl("", (), False)
     cgroup: str = "none"

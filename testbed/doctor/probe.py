@@ -19,8 +19,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from testbed.accelerator.build import PROGRAM as ACCELERATOR
 from testbed.doctor.facts import Clock, CongestionControl, Facts, Privileges, Resources, Trial
-from testbed.links.linkd.build import PROGRAM
+from testbed.links.linkd.build import PROGRAM as LINKD
 
 # On a machine under software emulation a program takes seconds to start; only one that hangs takes
 # longer than this.
@@ -100,7 +101,8 @@ def _probe_linux(system: Facts) -> Facts:
         kernel_features=features,
         tools=tool_versions(),
         packages={name: package_version(name) for name in PACKAGES},
-        linkd=linkd_binary(),
+        linkd=compiled(LINKD),
+        accelerator=compiled(ACCELERATOR),
         packet_sockets=packet_sockets(),
         congestion_control=congestion_control(),
         cgroup=cgroup_version(),
@@ -278,9 +280,9 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def linkd_binary() -> str | None:
-    """Return the path of the compiled link daemon."""
-    return str(PROGRAM) if PROGRAM.is_file() and os.access(PROGRAM, os.X_OK) else None
+def compiled(program: Path) -> str | None:
+    """Return the path of a program of ours, None where it is not compiled."""
+    return str(program) if program.is_file() and os.access(program, os.X_OK) else None
 
 
 # --- how much, and how steady --------------------------------------------------------------------

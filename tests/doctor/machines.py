@@ -18,6 +18,7 @@ STOCK_DEBIAN = Facts(
     tools={name: f"{name} 1.2.3" for name in VERSION_COMMANDS},
     packages=dict.fromkeys(PACKAGES, "4.5.6"),
     linkd="testbed/links/linkd",
+    accelerator="testbed/accelerator",
     packet_sockets=True,
     congestion_control=CongestionControl("cubic", ("reno", "cubic"), cubic_selectable=True),
     cgroup="v2",

@@ -41,6 +41,12 @@ def test_linkd_is_required_exactly_where_netem_does_not_work() -> None:
     assert examine(with_netem).can_emulate
 
 
+def test_without_an_accelerator_all_works_but_sums_in_the_network() -> None:
+    found = finding(replace(STOCK_DEBIAN, accelerator=None), "accelerator")
+    assert not found.blocks
+    assert found.status == "warn"
+
+
 def test_linkd_without_packet_sockets_is_not_a_back_end() -> None:
     refused = replace(BARE_KERNEL, packet_sockets=False)
     assert link_backend_of(refused) is None
