@@ -70,6 +70,8 @@ class Capabilities:
     def __post_init__(self) -> None:
         if self.max_groups is not None and self.max_groups < 0:
             raise UserError(f"max_groups {self.max_groups} is negative")
+        if self.multicast_links is not None and not self.multicast_links:
+            raise UserError("multicast_links names no link: leave it out to allow all")
 
     @classmethod
     def parse(

@@ -41,6 +41,9 @@ def fastest_consensus(rounds: RoundSet, watch: Watch) -> Solution | None:
             if row.tobytes() not in known:
                 known[row.tobytes()] = removal(cliques(row), size)
         removals = np.array([known[row.tobytes()] for row in masks])
+        apart = _never_removed(removals)
+        if apart is not None:
+            return Priced(0.0, np.ones(len(masks)) / seconds.sum(), removal_scores(apart))
         rates, weight = widest_gap(removals, seconds)
         value = spectral_gap(removals, rates)
         return Priced(value, rates, removal_scores(weight))
@@ -74,6 +77,19 @@ def spectral_gap(removals: FloatArray, rates: FloatArray) -> float:
     basis = zero_mean_basis(removals.shape[1])
     together = np.tensordot(rates, removals, axes=1)
     return float(np.linalg.eigvalsh(basis.T @ together @ basis)[0])
+
+
+def _never_removed(removals: FloatArray) -> FloatArray | None:
+    """Return the weight of a disagreement that none of the rounds removes, None when all are.
+
+    Where cliques leave islands apart no gap is above zero, and the program below has no interior.
+    """
+    basis = zero_mean_basis(removals.shape[1])
+    values, vectors = np.linalg.eigh(basis.T @ removals.sum(axis=0) @ basis)
+    if values[0] > TOLERANCE:
+        return None
+    disagreement = basis @ vectors[:, 0]
+    return np.asarray(np.outer(disagreement, disagreement), dtype=np.float64)
 
 
 def widest_gap(removals: FloatArray, seconds: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -197,7 +197,7 @@ def _refine_some(
         if row in stuck or rounds.solved(row) or not _is_hopeful(rounds, row, worth, value):
             continue
         before = rounds.best_s[row]
-        rounds.refine(row, float(worth[row]) / value)
+        rounds.refine(row, float(worth[row]) / value if value > 0 else np.inf)
         if rounds.best_s[row] == before and _is_hopeful(rounds, row, worth, value):
             stuck.add(row)
         count += 1

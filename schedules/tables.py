@@ -190,7 +190,9 @@ def _forbid(model: CostModel, loads: FloatArray, possible: NDArray[np.bool_]) ->
     apart = np.zeros(1 << size, dtype=np.bool_)
     for site in range(size):
         apart |= (masks >> site & 1 == 1) & ~_reached(model, site)
-    loads[(apart | ~possible) & (sizes(size) >= 2)] = np.inf
+    forbidden = np.flatnonzero((apart | ~possible) & (sizes(size) >= 2))
+    limited = np.flatnonzero(model.slowness > 0)
+    loads[np.ix_(forbidden, limited)] = np.inf
     loads[sizes(size) < 2] = 0
 
 

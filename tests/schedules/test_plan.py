@@ -85,7 +85,7 @@ capabilities = st.builds(
         )
     ),
     max_groups=maybe(st.integers(0, 99)),
-    multicast_links=maybe(st.frozensets(st.tuples(CODES, CODES))),
+    multicast_links=maybe(st.frozensets(st.tuples(CODES, CODES), min_size=1)),
 )
 plans = st.builds(
     Plan,

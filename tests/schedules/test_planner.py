@@ -241,6 +241,7 @@ def test_a_straggler_that_would_hold_up_everyone_stays_idle() -> None:
         ({"max_round_s": 1, "compute_s": 2}, "exchange", "max_round_s 1 and compute_s 2 clash"),
         ({"min_clique": 3, "max_round_s": 1.0}, "exchange", "min_clique 3 and max_round_s 1 clash"),
         ({"min_clique": 4, "max_clique": 3}, "fair", "max_clique 3 clashes with min_clique 4"),
+        ({"max_clique": 2, "max_round_s": 0.1}, "consensus", "max_round_s 0.1 cannot be kept"),
         ({"compute_s": 1, "compute_factor": {"PAR": 2}}, "fair", "PAR is no site"),
     ],
 )
@@ -268,6 +269,13 @@ def test_a_clash_names_only_what_is_to_blame() -> None:
         )
     assert "max_clique 2 cannot be kept" in str(caught.value)
     assert "max_groups" not in str(caught.value)
+
+
+def test_islands_that_can_never_agree_are_refused_for_consensus() -> None:
+    # NYC computes for longer than a round may take, so it is in none.
+    late = Constraints(max_round_s=3, compute_s=1, compute_factor={"NYC": 5}, max_clique=2)
+    with pytest.raises(UserError, match="the islands can never all agree"):
+        plan(load("nine_city"), "unicast", "consensus", constraints=late)
 
 
 def test_an_island_alone_has_nobody_to_exchange_with() -> None:
