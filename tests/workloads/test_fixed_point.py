@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workloads.collectives import codec
 from workloads.collectives.fixed_point import (
     FLOAT32,
     FLOAT32_WIDE,
@@ -133,3 +134,22 @@ def test_the_next_prediction_is_one_more_and_zeros_change_none() -> None:
         8,
         101,
     ]
+
+
+@given(seed=SEEDS, late=st.integers(0, 3), elements=st.sampled_from([0, 1, 255, 256, 257, 1000]))
+@settings(max_examples=40, deadline=None)
+def test_the_library_gives_the_bits_of_the_definition(seed: int, late: int, elements: int) -> None:
+    random = np.random.default_rng(seed)
+    sizes = 10.0 ** random.uniform(-45, 38, elements)
+    values = (random.uniform(-1, 1, elements) * sizes).astype(np.float32)
+    needed = block_codes(values, FLOAT32)
+    assert (codec.block_codes(values, FLOAT32) == needed).all()
+    codes = np.minimum(needed.astype(int) + late, 254).astype(np.uint8)
+    integers = quantize(values, codes, 9, FLOAT32)
+    assert (codec.quantize(values, codes, 9, FLOAT32) == integers).all()
+    twice = integers.copy()
+    codec.accumulate(twice, values, codes, 9, FLOAT32)
+    assert (twice == 2 * integers).all()
+    for divisor in (1, 9):
+        here = codec.restore(integers, codes, 9, FLOAT32, divisor).view(np.uint32)
+        assert (here == restore(integers, codes, 9, FLOAT32, divisor).view(np.uint32)).all()
