@@ -207,4 +207,5 @@ def _refine_some(
 
 
 def _is_hopeful(rounds: RoundSet, row: int, worth: FloatArray, value: float) -> bool:
-    return bool(worth[row] > value * (1 + PRECISION) * rounds.floor_s[row])
+    floor = float(rounds.floor_s[row])
+    return floor < np.inf and float(worth[row]) > value * (1 + PRECISION) * floor

@@ -304,6 +304,8 @@ def split_round(
     Returns:
         The split, or None when some clique cannot be carried.
     """
+    if any((model.tree_network.next_hop[np.ix_(c, c)] < 0).any() for c in cliques):
+        return None
     problem = SplitProblem.of(model, collective, cliques, book)
     free = problem.solve()
     if not free.columns:

@@ -68,8 +68,9 @@ def steiner_table(weights: FloatArray, terminals: Sequence[int]) -> SteinerTable
         weights: (N, N) cost of the hop from a site to its neighbour, inf where there is no link.
         terminals: at most a dozen or so: time and memory grow as 3^k and 2^k.
     """
-    # A dense scipy graph takes a zero for a missing link, so a free hop costs next to nothing.
-    priced = np.maximum(weights, FREE_HOP)
+    # A dense scipy graph takes a zero for a missing link, so a free hop costs next to nothing; and
+    # scipy computes nonsense, with no more than a warning, unless rows are contiguous.
+    priced = np.ascontiguousarray(np.maximum(weights, FREE_HOP))
     distance, before = floyd_warshall(priced, return_predecessors=True)
     size, count = len(weights), len(terminals)
     cost = np.full((1 << count, size), np.inf)
