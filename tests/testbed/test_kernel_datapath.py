@@ -72,14 +72,15 @@ def test_every_pair_of_islands_is_reached_no_faster_than_light(found: dict[str, 
 def test_every_switch_has_its_ports_in_the_kernels_datapath(found: dict[str, Any]) -> None:
     for shown in found["datapaths"].values():
         assert shown.startswith("system@ovs-system")
-        assert re.findall(r"port \d+: (p\d)", shown) == ["p1", "p2", "p3"]
+        assert sorted(re.findall(r"port \d+: (p\d)", shown)) == ["p1", "p2", "p3"]
 
 
 def test_it_was_the_kernel_that_forwarded(found: dict[str, Any]) -> None:
-    # The first packet of a flow goes to the daemon; those behind it meet the flow in the kernel.
-    for packets in found["flow_packets"].values():
-        assert len(packets) >= 2
-        assert sum(packets) >= 2
+    # The first packet of a flow misses and goes to the daemon; those behind it meet the flow.
+    for shown in found["datapaths"].values():
+        lookups = re.search(r"lookups: hit:(\d+) missed:(\d+) lost:0", shown)
+        assert lookups, shown
+        assert int(lookups[1]) >= 6  # three probes of two others, there or back
 
 
 def test_every_direction_is_shaped_by_netem(found: dict[str, Any]) -> None:
