@@ -18,16 +18,20 @@ from numpy.typing import NDArray
 
 from schedules.capabilities import RING, TREE_COLLECTIVES
 from schedules.constraints import Clock, Constraints
-from schedules.cost import CliqueWork, CostModel, RoundCost
+from schedules.cost import Clique, CliqueWork, CostModel, RoundCost
 from schedules.floors import Floor, floor_of
+from schedules.joint_rings import JointRings
 from schedules.learned import LearnedFloors
 from schedules.network import FloatArray, IntArray
 from schedules.partitions import MaskArray, all_partitions, chunks, cliques, sizes
 from schedules.pool import TreePool
-from schedules.ring import best_ring
+from schedules.ring import EXACT_RING_MEMBERS, best_ring, ring_share
+from schedules.ring_floors import least_ring_latency_ns
 from schedules.ring_rounds import RingRounds
+from schedules.routed import RouteTable
 from schedules.splitting import Split, SplitProblem, split_round
 from schedules.tables import Style, styles
+from schedules.tours import short_ring
 from schedules.watch import Watch
 from schedules.ways import WayBook
 
@@ -97,6 +101,7 @@ class RoundSet:
     _books: dict[str, WayBook] = field(default_factory=dict)
     _learned: dict[str, LearnedFloors] = field(default_factory=dict)
     _units: dict[int, FloatArray] = field(default_factory=dict)
+    _ring_floors: dict[Clique, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -265,17 +270,55 @@ class RoundSet:
         for number, collective in enumerate(self.collectives):
             if self._floor_by[number, row] < self.best_s[row] * (1 - TOLERANCE):
                 if collective == RING:
-                    self._refine_rings(row)
+                    self._refine_rings(row, number)
                 elif collective in TREE_COLLECTIVES:
                     self._refine_trees(row, number, enough_s)
         self._renew_floors(np.array([row]))
 
-    def _refine_rings(self, row: int) -> None:
-        """Offer each clique's best ring on its own; small networks have all rings tabled."""
-        for latency_first in (False, True):
-            network, found = self.model.network, cliques(self.masks[row])
-            orders = tuple(best_ring(network, clique, latency_first) for clique in found)
-            self._offer(row, _Refined(RING, orders=orders))
+    def _refine_rings(self, row: int, number: int) -> None:
+        """Order the rings of a round of ten to twelve islands; smaller networks have all tabled."""
+        found = cliques(self.masks[row])
+        if all(len(clique) <= EXACT_RING_MEMBERS for clique in found):
+            _, orders = self._joint_rings.best(found)
+            least = self._offer(row, _Refined(RING, orders=orders))
+        else:
+            for order in (self._short_rings, self._best_rings):
+                self._offer(row, _Refined(RING, orders=tuple(order(clique) for clique in found)))
+            least = max(self._least_ring_s(clique) for clique in found)
+        self._floor_by[number, row] = max(self._floor_by[number, row], least)
+
+    @cached_property
+    def _joint_rings(self) -> JointRings:
+        return JointRings(self.model.network, self.clock)
+
+    @cached_property
+    def _route_table(self) -> RouteTable:
+        return RouteTable.of(self.model.network)
+
+    def _best_rings(self, clique: Clique) -> Clique:
+        return best_ring(self.model.network, clique)
+
+    def _short_rings(self, clique: Clique) -> Clique:
+        order = short_ring(self._route_table, np.array(clique, dtype=np.int64), self.clock, 4.0)
+        return tuple(order.tolist())
+
+    def _least_ring_s(self, clique: Clique) -> float:
+        """Return what a ring takes at least: its access ports, and the least latency of any order.
+
+        Both hold for every order, so their sum bounds each order's sum.
+        """
+        if len(clique) < 3:
+            return 0.0
+        if clique not in self._ring_floors:
+            network, members = self.model.network, np.array(clique)
+            ports = np.concatenate([network.up(0) + members, network.down(0) + members])
+            units = ring_share(len(clique)) * network.slowness[ports].max()
+            delay = network.delay_ns[np.ix_(clique, clique)]
+            latency = least_ring_latency_ns(delay) if self.clock.counts_latency else 0.0
+            nothing = np.zeros(1)
+            least = self.clock.seconds(np.array([units]), np.array([latency]), nothing)
+            self._ring_floors[clique] = float(least[0])
+        return self._ring_floors[clique]
 
     def _book(self, collective: str) -> WayBook | None:
         if self._pool is not None and collective not in self._books:

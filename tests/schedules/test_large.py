@@ -1,6 +1,7 @@
 """Plans without enumeration: they keep their bounds, their limits, and agree with exact ones."""
 
 from dataclasses import replace
+from itertools import combinations, permutations
 
 import networkx as nx
 import numpy as np
@@ -18,9 +19,11 @@ from schedules.large_rotation import tournament
 from schedules.network import Network
 from schedules.partitions import all_partitions, cliques
 from schedules.relaxations import Relaxation, Worth
+from schedules.ring_floors import least_ring_latency_ns
 from schedules.rounds import RoundSet
 from schedules.solution import OBJECTIVES, Solution
-from schedules.tours import least_tour, least_tours
+from schedules.solve import SOLVERS
+from schedules.tours import least_tour, least_tours, ring_latency_ns
 from schedules.watch import Watch
 from topologies.files import load
 from topologies.model import Access, DirectionSpec, Link, Site, Topology
@@ -111,8 +114,6 @@ def test_no_partition_is_worth_more_per_second_than_the_relaxation_says(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_bound_on_tours_is_below_the_shortest_tour_of_any_islands(seed: int) -> None:
-    from itertools import combinations, permutations
-
     delay = Network.of(random_network(6, seed)).delay_ns
     least = least_tours(delay)
     for count in range(2, 7):
@@ -153,8 +154,6 @@ def test_a_plan_of_sixteen_islands_keeps_its_bound_and_is_of_disjoint_cliques(
 def test_search_and_enumeration_of_six_islands_agree_within_the_stated_gaps(
     objective: str, collective: str
 ) -> None:
-    from schedules.solve import SOLVERS
-
     topology = random_network(6, 11)
     model = CostModel.of(topology, BOTH)
     clock = Clock.of(model, MESSAGE_BYTES, Constraints())
@@ -283,3 +282,12 @@ def test_tabled_costs_are_those_of_the_cost_model() -> None:
     assert tabled.transfer_units == pytest.approx(whole.transfer_units)
     assert tabled.latency_ns == whole.latency_ns
     assert tabled.traversals == pytest.approx(whole.traversals)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_least_latency_of_a_ring_is_below_that_of_every_order_and_close(seed: int) -> None:
+    network = Network.of(random_network(7, seed))
+    least = least_ring_latency_ns(network.delay_ns)
+    orders = [np.array((0, *rest)) for rest in permutations(range(1, 7))]
+    shortest = min(ring_latency_ns(network, order) for order in orders)
+    assert 0.95 * shortest <= least <= shortest
