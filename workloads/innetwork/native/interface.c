@@ -14,7 +14,7 @@
 
 void *serve_member(void *argument);
 
-enum { COUNTERS_TEXT = 800 };
+enum { COUNTERS_TEXT = 800, COALESCE_PART = 64, COALESCE_MAX_US = 4000 };
 
 static struct sockaddr_in place(uint32_t address, uint16_t port) {
     struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -63,6 +63,8 @@ EXPORT struct member *atoll_member_new(uint64_t job, uint64_t key, uint32_t inde
     m->numbers = NUMBERS_PER_WINDOW * window;
     m->area_bytes = area_bytes;
     m->wake = -1;
+    m->coalesce_us = round_trip_us / COALESCE_PART;
+    if (m->coalesce_us > COALESCE_MAX_US) m->coalesce_us = COALESCE_MAX_US;
     atoll_key_of(&m->key, key);
     flow_open(&m->flow, rate_bps, round_trip_us);
     pthread_mutex_init(&m->lock, NULL);

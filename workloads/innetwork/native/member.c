@@ -50,20 +50,28 @@ static bool is_outstanding(const struct member *m, uint64_t sequence) {
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
-static struct outgoing packet_up(struct member *m, struct uplink *up, enum atoll_type type,
-                                 uint64_t sequence, const struct slot *slot) {
-    struct outgoing packet = {.to = &up->to, .slot = slot};
-    packet.header.type = type;
-    packet.header.child = up->child;
-    packet.header.tree = up->tree;
-    packet.header.member = m->index;
-    packet.header.number = up->next_number;
-    packet.header.sequence = sequence;
+static struct outgoing *next_packet(struct member *m, const struct sockaddr_in *to) {
+    if (m->outgoing == BATCH) transmit(m);
+    struct outgoing *packet = &m->outbox[m->outgoing++];
+    *packet = (struct outgoing){.to = *to};
+    packet->header.member = m->index;
+    return packet;
+}
+
+static struct outgoing *packet_up(struct member *m, struct uplink *up, enum atoll_type type,
+                                  uint64_t sequence, const struct slot *slot) {
+    struct outgoing *packet = next_packet(m, &up->to);
+    packet->slot = slot;
+    packet->header.type = type;
+    packet->header.child = up->child;
+    packet->header.tree = up->tree;
+    packet->header.number = up->next_number;
+    packet->header.sequence = sequence;
     if (slot) {
-        packet.header.element = slot->element;
-        packet.header.max_bytes = slot->max_bytes;
-        packet.header.sum_bytes = slot->sum_bytes;
-        packet.header.leaves = 1;
+        packet->header.element = slot->element;
+        packet->header.max_bytes = slot->max_bytes;
+        packet->header.sum_bytes = slot->sum_bytes;
+        packet->header.leaves = 1;
     }
     up->sequence_of[up->next_number % m->numbers] = sequence;
     up->next_number++;
@@ -80,10 +88,8 @@ static enum atoll_type data_type(const struct member *m) {
 }
 
 static void send_slot(struct member *m, struct slot *slot, uint64_t now) {
-    struct outgoing packets[MEMBERS_MAX];
     for (uint32_t u = 0; u < m->uplinks; u++)
-        packets[u] = packet_up(m, &m->uplink[u], data_type(m), slot->sequence, slot);
-    transmit(m, packets, m->uplinks);
+        packet_up(m, &m->uplink[u], data_type(m), slot->sequence, slot);
     slot->sent_at_us = now;
     slot->sends++;
     m->count.sent += m->uplinks;
@@ -97,13 +103,12 @@ static void send_repair(struct member *m, const struct repair *repair, uint64_t 
     struct slot *slot = slot_of(m, repair->sequence);
     uint32_t number = up->next_number;
     if (!was_sent(m, repair->sequence)) return;
-    struct outgoing packet = packet_up(m, up, data_type(m), slot->sequence, slot);
+    struct outgoing *packet = packet_up(m, up, data_type(m), slot->sequence, slot);
     if (repair->to_member) { /* apart from the numbers of the group */
         up->next_number = number;
-        packet.to = &repair->to;
+        packet->to = repair->to;
     }
-    packet.header.flags |= ATOLL_REPEAT;
-    transmit(m, &packet, 1);
+    packet->header.flags |= ATOLL_REPEAT;
     slot->sends++;
     slot->sent_at_us = now;
     m->count.repeats++;
@@ -225,10 +230,8 @@ static void send_what_may(struct member *m, uint64_t now) {
 }
 
 static void send_flush(struct member *m, uint64_t now) {
-    struct outgoing packets[MEMBERS_MAX];
     for (uint32_t u = 0; u < m->uplinks; u++)
-        packets[u] = packet_up(m, &m->uplink[u], ATOLL_FLUSH, m->next_sequence - 1, NULL);
-    transmit(m, packets, m->uplinks);
+        packet_up(m, &m->uplink[u], ATOLL_FLUSH, m->next_sequence - 1, NULL);
     m->count.flushes++;
     m->flushes_left--;
     m->flush_at_us = now + FLUSH_INTERVAL_US;
@@ -236,15 +239,13 @@ static void send_flush(struct member *m, uint64_t now) {
 
 static void send_ask(struct member *m, const struct stream *stream, uint64_t sequence,
                      uint32_t number, uint8_t flags) {
-    struct outgoing packet = {.to = &stream->ask};
-    packet.header.type = ATOLL_ASK;
-    packet.header.flags = flags;
-    packet.header.child = stream->child;
-    packet.header.tree = stream->tree;
-    packet.header.member = m->index;
-    packet.header.number = number;
-    packet.header.sequence = sequence;
-    transmit(m, &packet, 1);
+    struct outgoing *packet = next_packet(m, &stream->ask);
+    packet->header.type = ATOLL_ASK;
+    packet->header.flags = flags;
+    packet->header.child = stream->child;
+    packet->header.tree = stream->tree;
+    packet->header.number = number;
+    packet->header.sequence = sequence;
     m->count.asks++;
 }
 
@@ -586,7 +587,20 @@ static bool obey(struct member *m) {
     return go_on;
 }
 
+static void pause_us(uint64_t us) {
+    struct timespec pause = {0, (long)us * 1000};
+    nanosleep(&pause, NULL);
+}
+
+/* Over a long way nobody minds a little later: fewer, larger batches spare every hop work. */
+static void coalesce(struct member *m) {
+    uint64_t since = now_us() - m->woken_at_us;
+    if (since < m->coalesce_us) pause_us(m->coalesce_us - since);
+    m->woken_at_us = now_us();
+}
+
 static void wait_for_something(struct member *m, struct pollfd *polled) {
+    coalesce(m);
     uint64_t now = now_us(), next = next_event_us(m, now), wait = next > now ? next - now : 0;
     struct timespec limit = {(time_t)(wait / 1000000), (long)(wait % 1000000) * 1000};
     for (uint32_t i = 0; i < m->fds; i++) polled[i] = (struct pollfd){m->fd[i], POLLIN, 0};
@@ -612,5 +626,6 @@ void *serve_member(void *argument) {
         send_what_may(m, now);
         if (m->flushes_left && now >= m->flush_at_us) send_flush(m, now);
         if (!more) look_at_timers(m, now); /* what is late may be among what was not read yet */
+        transmit(m);
     }
 }

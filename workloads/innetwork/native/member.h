@@ -93,6 +93,13 @@ struct repair {
     struct sockaddr_in to;
 };
 
+/* A packet to be sent: its header, where to, and the slot whose areas it carries, or none. */
+struct outgoing {
+    struct atoll_header header;
+    struct sockaddr_in to;
+    const struct slot *slot;
+};
+
 struct counters {
     uint64_t sent, repeats, results, duplicates, early, stale, malformed, forged, foreign, conflicts;
     uint64_t asks, probes, resends_asked, resends_held, gaps, flushes, lost, backoffs, send_errors;
@@ -121,6 +128,9 @@ struct member {
     struct repair repair[REPAIRS_MAX]; /* a ring */
     uint32_t repair_first, repairs;
     bool repair_is_next;
+    struct outgoing outbox[BATCH]; /* what goes with the next system call */
+    uint32_t outgoing;
+    uint64_t coalesce_us, woken_at_us;
     uint32_t flushes_left, probes;
     uint64_t flush_at_us, timers_at_us, probe_at_us;
     int fd[FDS_MAX];
@@ -137,19 +147,12 @@ struct member {
     uint64_t jump_to;        /* under the lock */
 };
 
-/* A packet to be sent: its header, where to, and the slot whose areas it carries, or none. */
-struct outgoing {
-    struct atoll_header header;
-    const struct sockaddr_in *to;
-    const struct slot *slot;
-};
-
 uint64_t now_us(void);
 
 /* sockets.c */
 bool open_sockets(struct member *m, const struct sockaddr_in *local, char *error, size_t size);
 void close_sockets(struct member *m);
-void transmit(struct member *m, struct outgoing *packets, uint32_t count);
+void transmit(struct member *m); /* all that is in the outbox */
 bool receive_some(struct member *m, int fd); /* false: all of it */
 
 /* flow.c */

@@ -104,8 +104,8 @@ static void send_batch(struct member *m, struct outgoing *packets, uint32_t coun
         parts[i][1] = (struct iovec){slot ? slot->areas : NULL, areas_bytes(slot)};
         messages[i].msg_hdr.msg_iov = parts[i];
         messages[i].msg_hdr.msg_iovlen = slot ? 2 : 1;
-        messages[i].msg_hdr.msg_name = (void *)(uintptr_t)packets[i].to;
-        messages[i].msg_hdr.msg_namelen = sizeof *packets[i].to;
+        messages[i].msg_hdr.msg_name = &packets[i].to;
+        messages[i].msg_hdr.msg_namelen = sizeof packets[i].to;
     }
     for (uint32_t done = 0; done < count;) {
         int sent = sendmmsg(m->fd[0], messages + done, count - done, 0);
@@ -114,9 +114,9 @@ static void send_batch(struct member *m, struct outgoing *packets, uint32_t coun
     }
 }
 
-void transmit(struct member *m, struct outgoing *packets, uint32_t count) {
-    for (uint32_t done = 0; done < count; done += BATCH)
-        send_batch(m, packets + done, count - done < BATCH ? count - done : BATCH);
+void transmit(struct member *m) {
+    if (m->outgoing) send_batch(m, m->outbox, m->outgoing);
+    m->outgoing = 0;
 }
 
 bool receive_some(struct member *m, int fd) {
