@@ -445,3 +445,58 @@ def test_twice_the_capacity_is_never_slower(
     slow = plan(topology, capability, objective, message_bytes=1e8)
     fast = plan(topology.scaled(2.0), capability, objective, message_bytes=1e8)
     assert better(fast) >= better(slow) - 1e-6 * abs(better(slow))
+
+
+@st.composite
+def limited_problems(draw: st.DrawFn) -> tuple[Topology, Capabilities, dict[str, Any]]:
+    """Any limits of capabilities and rounds, many of which no plan can keep together."""
+    topology = draw(networks())
+    some = st.sets(st.sampled_from(topology.codes))
+    limit = draw(
+        st.builds(Accelerator, st.sampled_from([50.0, 5000.0]), st.sampled_from([None, 2]))
+    )
+    accelerators = draw(st.none() | some.map(lambda codes: dict.fromkeys(codes, limit)))
+    pairs = [(link.a, link.b) for link in topology.links]
+    offered = Capabilities(
+        draw(st.booleans()),
+        draw(st.booleans()),
+        accelerators,
+        draw(st.sampled_from([None, None, 2, 4])),
+        draw(st.none() | st.frozensets(st.sampled_from(pairs), min_size=1)),
+    )
+    constraints = Constraints(
+        max_clique=draw(st.sampled_from([None, 2, 3])),
+        max_round_s=draw(st.sampled_from([None, 0.3, 1.0])),
+        compute_s=draw(st.sampled_from([0.0, 0.5])),
+        compute_factor={"S0": 3.0},
+    )
+    collective = draw(st.sampled_from([None, *offered.collectives]))
+    return topology, offered, {"constraints": constraints, "collective": collective}
+
+
+@pytest.mark.filterwarnings("error")
+@given(limited_problems(), objectives)
+@settings(max_examples=40, deadline=None)
+def test_limits_are_kept_or_refused_in_one_line(
+    problem: tuple[Topology, Capabilities, dict[str, Any]], objective: str
+) -> None:
+    topology, offered, asked = problem
+    try:
+        found = plan(topology, offered, objective, message_bytes=1e7, **asked)
+    except UserError as error:
+        assert str(error).startswith("infeasible on random: ")
+        assert "\n" not in str(error)
+        return
+    longest, largest = asked["constraints"].max_round_s, asked["constraints"].max_clique
+    for one in found.rounds:
+        assert longest is None or one.predicted.round_s <= longest * (1 + 1e-6)
+        assert largest is None or max(map(len, one.cliques)) <= largest
+        assert offered.max_groups is None or one.predicted.groups <= offered.max_groups
+        sums = {site for tree in one.trees for site in tree.sums_at}
+        assert offered.accelerators is None or sums <= set(offered.accelerators)
+        hops = {frozenset(hop) for tree in one.trees for hop in tree.hops}
+        assert offered.multicast_links is None or hops <= set(
+            map(frozenset, offered.multicast_links)
+        )
+    assert Plan.from_json(found.to_json()) == found
+    assert found.value > 0
