@@ -61,6 +61,46 @@ def all_pairs_needs(model: CostModel, clock: Clock, collectives: Sequence[str]) 
         yield Need(collective, 1 / total, Worth((pairs + pairs.T) / 2))
 
 
+def averaging_needs(model: CostModel, clock: Clock, collectives: Sequence[str]) -> list[Need]:
+    """Return what averaging across the scarcest cut needs, for collectives that load cuts by size.
+
+    Averaging a clique with a islands inside a cut and b outside moves at most ab/(a+b) of what the
+    two sides differ by, and |S||N-S|/N must be moved in all. It puts ab messages on the cut each
+    way by `exchange`, a one way and b the other by `multicast` or `aggregation`. So moving one
+    takes two messages each way at least, or four both ways together.
+    """
+    needs = []
+    for collective in collectives:
+        if collective in (EXCHANGE, MULTICAST, AGGREGATION):
+            network = model.network if collective == EXCHANGE else model.tree_network
+            units, side = max(
+                (
+                    (_moved_units(network, collective, cut), n)
+                    for n, cut in enumerate(_sides(network))
+                ),
+                default=(0.0, 0),
+            )
+            if units > 0:
+                inside = next(cut for n, cut in enumerate(_sides(network)) if n == side)
+                centred = inside - inside.mean()
+                weight = np.outer(centred, centred) / float(centred @ centred)
+                rate = 1 / (units * clock.unit_s)
+                needs.append(Need(collective, rate, Worth.of_removal(weight)))
+    return needs
+
+
+def _moved_units(network: Network, collective: str, inside: NDArray[np.bool_]) -> float:
+    """Return the transfer it takes to move all that the sides of a cut differ by; 0 if unknown."""
+    source, target = inside[network.wan[:, 0]], inside[network.wan[:, 1]]
+    rates = network.rate_mbps[: network.wan_count] * network.usable
+    out, into = float(rates[source & ~target].sum()), float(rates[target & ~source].sum())
+    moved = float(inside.sum()) * float((~inside).sum()) / network.size
+    if min(out, into) <= 0:
+        return 0.0
+    least = 2 / min(out, into) if collective == EXCHANGE else 4 / (out + into)
+    return moved * network.reference_mbps * least
+
+
 def _routes_need(network: Network) -> tuple[float, NeedArray]:
     """Return the transfer of all pairs by unicast, and which pairs cross the busiest direction."""
     routes = RouteTable.of(network)

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedules.all_pairs import all_pairs_needs
+from schedules.averaging import averaging_bound
 from schedules.cost import NANOSECONDS
 from schedules.large_rounds import LargeRounds, Offer
 from schedules.network import IntArray
-from schedules.relaxations import Worth
 from schedules.search import Partition
 from schedules.solution import MEAN_OBJECTIVE, Solution, gap_pct
 
@@ -128,12 +128,11 @@ def _swapped(rounds: LargeRounds, cells: IntArray, cycle: _Cycle) -> _Cycle:
 def mean_bound(rounds: LargeRounds) -> float:
     """Return a time no cycle can undercut.
 
-    Ranks bound every cycle. Besides, a cycle either has a round of one clique of all, or several
-    rounds whose largest cliques multiply to N at least: what an island hears of grows by no more.
+    Ranks bound every cycle, and so does what must cross a cut. Besides, a cycle either has a round
+    of one clique of all, or several rounds whose largest cliques multiply to N at least: what an
+    island hears of grows by no more.
     """
-    size = rounds.size
-    uniform = Worth.of_removal((np.eye(size) - 1 / size) / (size - 1))
-    rate = rounds.bound(uniform)
+    rate = averaging_bound(rounds)
     by_rank = 1 / rate if rate > 0 else np.inf
     several = _several_rounds_s(rounds)
     if rounds.clock.counts_latency:

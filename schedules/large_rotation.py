@@ -16,6 +16,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_matrix, hstack
 
 from schedules.all_pairs import all_pairs_needs
+from schedules.averaging import averaging_bound
 from schedules.clusters import across, near_groups
 from schedules.consensus import removal, widest_gap, zero_mean_basis
 from schedules.large_rounds import LargeRounds, Offer
@@ -268,8 +269,7 @@ def _gain(met: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], offer: Offer) ->
 def fastest_large_consensus(rounds: LargeRounds) -> Solution | None:
     """Return a rotation of large spectral gap per second."""
     size = rounds.size
-    uniform = (np.eye(size) - 1 / size) / (size - 1)
-    bound = rounds.bound(Worth.of_removal(uniform))
+    bound = averaging_bound(rounds)
     whole = rounds.whole()
     offers = [whole] if whole is not None and size > PLAIN_SITES else starting_offers(rounds)
     rotation = _Rotation(rounds, CONSENSUS_OBJECTIVE, _consensus_master(size), bound, offers)

@@ -12,8 +12,8 @@ with k, a ring of k is as long as the shortest tour of any k islands, a tree of 
 many. The bound is the largest (worth allowed) / (T + l) over all T and l: intervals of l are
 bounded by the worth at their upper and the time at their lower end, and halved where that is worst.
 
-For `exchange`, links count too: at prices on WAN directions that add up to one, a round transfers
-for no less than what its pairs' routes cost, so each pair is worth the less the dearer its routes.
+For `exchange`, links count too: how many pairs can be served a second over their routes is a linear
+program, and no round serves more.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_matrix
 
-from schedules.capabilities import INNETWORK, RING
+from schedules.capabilities import EXCHANGE, INNETWORK, RING
 from schedules.constraints import Clock, Constraints
 from schedules.cost import NANOSECONDS, CostModel
 from schedules.network import FloatArray, IntArray
-from schedules.routed import access_messages, switch_delay_ns
+from schedules.routed import RouteTable, access_messages, switch_delay_ns
 from schedules.tours import least_tours
 
 LATENCY_STEPS = 16
 HALVINGS = 120
 TRANSFER_STEPS = 400
 ROOTED_SITES = 300
-BISECTIONS = 40
+ROUTED_SITES = 130
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +96,40 @@ class Relaxation:
 
     def bound(self, worth: Worth) -> float:
         """Return what no round's worth per second exceeds."""
+        by_ports = self._bound_by_ports(worth)
+        if self.collective == EXCHANGE and self.model.network.size <= ROUTED_SITES:
+            return min(by_ports, self._bound_by_routes(worth))
+        return by_ports
+
+    def _bound_by_routes(self, worth: Worth) -> float:
+        """Bound by the linear program of which pairs to serve: routes share every direction.
+
+        A pair in a clique counts its worth at most at the discount of a clique of two.
+        """
+        size = self.model.network.size
+        first, second = np.triu_indices(size, 1)
+        gains = 2 * worth.pairs[first, second] * float(worth.discount(2))
+        result = linprog(-gains, A_ub=self._route_rows, b_ub=np.ones(self._route_rows.shape[0]))
+        return float(-result.fun) / self.clock.unit_s if result.status == 0 else np.inf
+
+    @cached_property
+    def _route_rows(self) -> csr_matrix:
+        """(D, pairs) time that serving a pair of islands both ways keeps a direction busy."""
+        network = self.model.network
+        first, second = np.triu_indices(network.size, 1)
+        routes = RouteTable.of(network)
+        columns, which = [], []
+        for sources, targets in ((first, second), (second, first)):
+            pair, column = routes.crossed(sources, targets)
+            ends = [network.up(0) + sources, network.down(0) + targets]
+            columns += [column, *ends]
+            which += [pair, np.arange(len(first)), np.arange(len(first))]
+        place = np.concatenate(columns)
+        busy = network.slowness[place]
+        shape = (len(network.slowness), len(first))
+        return csr_matrix((busy, (place, np.concatenate(which))), shape=shape)
+
+    def _bound_by_ports(self, worth: Worth) -> float:
         edges = self._latency_edges
         found = {span: self._within(worth, *span) for span in pairwise(edges)}
         for _ in range(HALVINGS if len(edges) > 2 else 0):
