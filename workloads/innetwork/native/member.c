@@ -313,8 +313,9 @@ static void watch_holes(struct member *m, uint32_t s, uint64_t sequence, uint64_
     uint64_t from = stream->furthest > m->passage.base ? stream->furthest : m->passage.base;
     for (uint64_t q = from; q < sequence; q++) {
         struct slot *slot = slot_of(m, q);
-        if (!(slot->got >> s & 1) && slot->ask_at_us == 0)
-            slot->ask_at_us = now + flow_timeout_us(&m->flow);
+        if (slot->got >> s & 1) continue;
+        slot->overtaken |= 1ull << s;
+        if (slot->ask_at_us == 0) slot->ask_at_us = now + flow_timeout_us(&m->flow);
     }
     if (sequence + 1 > stream->furthest) stream->furthest = sequence + 1;
 }
@@ -396,13 +397,16 @@ static void on_result(struct member *m, uint32_t s, const struct atoll_header *h
 
 /* Results that came too early, now that their message has begun. */
 static void take_early(struct member *m, uint64_t now) {
-    for (uint32_t i = 0; i < m->streams * m->window; i++) {
-        struct early *early = &m->early[i];
-        uint64_t sequence = early->header.sequence;
-        if (sequence < m->passage.base || sequence >= m->passage.end) continue;
-        fill_slots(m, sequence);
-        take_result(m, i / m->window, &early->header, early->areas, now);
-        early->header.sequence = ATOLL_NO_SEQUENCE;
+    uint64_t first = m->passage.first, end = first + m->window;
+    if (end > m->passage.end) end = m->passage.end;
+    for (uint64_t q = first; q < end; q++) {
+        for (uint32_t s = 0; s < m->streams; s++) {
+            struct early *early = &m->early[s * m->window + q % m->window];
+            if (early->header.sequence != q || q >= m->passage.end) continue;
+            fill_slots(m, q);
+            take_result(m, s, &early->header, early->areas, now);
+            early->header.sequence = ATOLL_NO_SEQUENCE;
+        }
     }
 }
 
@@ -507,9 +511,9 @@ void handle_packet(struct member *m, const struct sockaddr_in *from, uint8_t *pa
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-static void ask_for(struct member *m, struct slot *slot, uint64_t now) {
+static void ask_for(struct member *m, struct slot *slot, uint64_t streams, uint64_t now) {
     for (uint32_t s = 0; s < m->streams; s++)
-        if (!(slot->got >> s & 1)) send_ask(m, &m->stream[s], slot->sequence, 0, 0);
+        if ((streams & ~slot->got) >> s & 1) send_ask(m, &m->stream[s], slot->sequence, 0, 0);
     uint64_t interval = flow_timeout_us(&m->flow) << (slot->asks < 4 ? slot->asks : 4);
     if (interval > LONGEST_ASK_INTERVAL_US) interval = LONGEST_ASK_INTERVAL_US;
     slot->asks++;
@@ -523,7 +527,7 @@ static void probe(struct member *m, uint64_t now) {
     for (uint64_t q = m->passage.base; is_outstanding(m, q) && asked < PROBES_AT_ONCE; q++) {
         struct slot *slot = slot_of(m, q);
         if (slot->got == m->all_streams) continue;
-        ask_for(m, slot, now);
+        ask_for(m, slot, m->all_streams, now);
         asked++;
     }
     m->count.probes++;
@@ -538,7 +542,7 @@ static void look_at_timers(struct member *m, uint64_t now) {
     for (uint64_t q = m->passage.base; is_outstanding(m, q) && asked < ASKS_AT_ONCE; q++) {
         struct slot *slot = slot_of(m, q);
         if (slot->got == m->all_streams || slot->ask_at_us == 0 || slot->ask_at_us > now) continue;
-        ask_for(m, slot, now);
+        ask_for(m, slot, slot->overtaken, now);
         asked++;
     }
     if (m->passage.base < m->passage.end && now >= m->probe_at_us) probe(m, now);

@@ -67,6 +67,7 @@ struct early {
 /* What is sent under one sequence, kept for two windows. */
 struct slot {
     uint64_t sequence, got; /* got: a bit for each stream whose result is here */
+    uint64_t overtaken;     /* a bit for each stream of which later results came first */
     uint64_t sent_at_us, ask_at_us, payload_hash; /* ask_at_us 0: there is no timer */
     uint32_t sends, asks;
     uint16_t max_bytes, sum_bytes;
