@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
+from schedules.exchange import most_exchange
 from schedules.network import FloatArray
 from schedules.partitions import MaskArray, cliques
 from schedules.rotation import Priced, best_rotation
-from schedules.rounds import TOLERANCE, RoundSet
+from schedules.rounds import FULLY_TABLED_SITES, TOLERANCE, RoundSet
 from schedules.solution import FAIR_OBJECTIVE, Solution
 from schedules.watch import Watch
 
@@ -30,6 +31,7 @@ def fairest(rounds: RoundSet, watch: Watch) -> Solution | None:
         value, rates, prices = solve_rates(meetings, seconds)
         return Priced(value, rates, pair_scores(prices, size))
 
+    on_average = _met_on_average(rounds, watch) if size > FULLY_TABLED_SITES else np.inf
     rotation = best_rotation(rounds, FAIR_OBJECTIVE, master, watch)
     if rotation is None or rotation.value <= 0:
         return None
@@ -42,7 +44,22 @@ def fairest(rounds: RoundSet, watch: Watch) -> Solution | None:
         total = sum(rotation.rates[n] for n in used)
         chosen = [rounds.chosen(rotation.rows[n]) for n in used]
         shares = tuple(rotation.rates[n] / total for n in used)
-    return Solution(FAIR_OBJECTIVE, tuple(chosen), shares, rotation.value, rotation.bound)
+    bound = max(min(rotation.bound, on_average), rotation.value)
+    return Solution(FAIR_OBJECTIVE, tuple(chosen), shares, rotation.value, bound)
+
+
+def _met_on_average(rounds: RoundSet, watch: Watch) -> float:
+    """Return the most meetings per second of the average pair, and solve everyone's one clique.
+
+    No pair is met more often than pairs are on average. Where rounds are too many for the rotation
+    to end with a proof, this often proves that one clique of all is best, or nearly.
+    """
+    size = rounds.model.network.size
+    everyone = (1 << size) - 1
+    for row in np.flatnonzero(rounds.masks[:, 0] == everyone).tolist():
+        rounds.refine(row)
+    most = most_exchange(rounds, watch)
+    return np.inf if most is None else most.bound / (size * (size - 1))
 
 
 def _alone(rounds: RoundSet, rows: tuple[int, ...], value: float) -> int | None:

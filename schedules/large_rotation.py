@@ -36,8 +36,8 @@ MOST_STEPS = 60
 SEARCH_S = 3.0
 PRICED = 6
 PRICED_PAIRS_SITES = 130
-CONE_SITES = 56
-CUTTING_STEPS = 25
+CONE_SITES = 30
+CUTTING_STEPS = 60
 ADDED_DIRECTIONS = 4
 PLAIN_SITES = 120
 
@@ -69,7 +69,7 @@ class _Rotation:
     def run(self) -> None:
         """Add rounds until the gap closes, the time is over, or nothing is found any more."""
         for step in range(MOST_STEPS):
-            if not self.offers:
+            if not self.offers or (self.value > 0 and self.rounds.watch.over()):
                 return
             answer = self.master(self.offers)
             if answer.value > self.value:
