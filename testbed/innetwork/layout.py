@@ -33,6 +33,7 @@ from workloads.innetwork.job import GroupJob, MemberPlace, Place, TreeJob, windo
 
 ACCELERATOR_PORT = 7000
 FIRST_MEMBER_PORT = 7100
+LEAST_HOLD_US = 5000
 PACKET_OVERHEAD_BYTES = 28 + 64  # IPv4 and UDP headers, and the protocol's own
 
 
@@ -276,8 +277,16 @@ def _configs(
         notices=notices,
         tree_address=Address(tree_ip(one.up.tree_id), ACCELERATOR_PORT),
     )
-    told = tree_configs(TreeNumbers(group.job, number, group.key, group.window), shape)
+    numbers = TreeNumbers(
+        group.job, number, group.key, group.window, hold_us=hold_us(group.round_trip_ms)
+    )
+    told = tree_configs(numbers, shape)
     return {end.removesuffix(".accelerator"): config for end, config in told.items()}
+
+
+def hold_us(round_trip_ms: float) -> int:
+    """Return how long a repetition is not asked for again: a quarter of the way there and back."""
+    return max(LEAST_HOLD_US, round(round_trip_ms * 1000 / 4))
 
 
 def _by_site(configs: Iterable[Mapping[str, TreeConfig]]) -> dict[str, tuple[TreeConfig, ...]]:
