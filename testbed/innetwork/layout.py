@@ -24,7 +24,7 @@ from schedules.capabilities import AGGREGATION, INNETWORK, MULTICAST
 from schedules.plan import PlannedTree
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.placement import Job as TreeNumbers
-from testbed.accelerator.placement import Shape, tree_configs
+from testbed.accelerator.placement import shape_of, tree_configs
 from testbed.innetwork import delays
 from topologies.errors import UserError
 from topologies.model import Topology
@@ -254,7 +254,6 @@ def _configs(
     """What the accelerators of one tree are told, by site."""
     if one.up is None:
         return {}
-    port = group.members[0].place.port
     unicast = {m.site: Address(m.place.address, m.place.port) for m in group.members}
     if one.down is not None:
         results: tuple[Address, ...] = (Address(one.down.group_ip, ACCELERATOR_PORT),)
@@ -262,20 +261,11 @@ def _configs(
     else:
         results = (unicast[one.up.root],)
         notices = tuple(unicast[m.site] for m in group.members if m.site != one.up.root)
-    ends = [accelerator_end(site) for site in one.up.sums_at]
-    shape = Shape(
-        sums={end: one.up.children(end) for end in ends},
-        members=[island_end(member.site) for member in group.members],
-        addresses={
-            **{end: Address(ground.fabric.end_ip(end), ACCELERATOR_PORT) for end in ends},
-            **{
-                island_end(m.site): Address(ground.fabric.island_ip(m.site), port)
-                for m in group.members
-            },
-        },
-        results=results,
-        notices=notices,
-        tree_address=Address(tree_ip(one.up.tree_id), ACCELERATOR_PORT),
+    islands = {island_end(site): address for site, address in unicast.items()}
+    sums_at = (accelerator_end(site) for site in one.up.sums_at)
+    machines = {end: Address(ground.fabric.end_ip(end), ACCELERATOR_PORT) for end in sums_at}
+    shape = shape_of(
+        one.up, ACCELERATOR_PORT, {**islands, **machines}, list(islands), results, notices
     )
     numbers = TreeNumbers(
         group.job, number, group.key, group.window, hold_us=hold_us(group.round_trip_ms)
