@@ -32,6 +32,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+# Ahead of this file's own folder, where a bench may have the name of a package.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from _report import Experiment, Figure, Goal, arguments, conclude, measure, row_of
 from links import TCP_SENDER, arrivals_until, link_errors_ms, quantile, read_capture, slope_mbps
 
