@@ -23,7 +23,7 @@ from schedules.watch import Watch
 
 MOST_STEPS = 400
 ADDED = 24
-REFINED = 16
+REFINED = 8
 STEADINESS = 0.5
 PRECISION = 1e-7
 

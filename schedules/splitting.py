@@ -93,7 +93,7 @@ class Packing:
 
     @property
     def latency_ns(self) -> int:
-        """The longest path of any way, used or not."""
+        """The longest path of any way: one in use, as longer ones are left out."""
         return max(column.way.latency_ns for column in self.columns)
 
 
@@ -125,6 +125,13 @@ class Split:
         return _seconds(clock, self.packing)
 
 
+def _within_used(columns: Sequence[Column], shares: FloatArray) -> list[Column]:
+    """Return the columns that are no longer than the longest one in use."""
+    used = [column for column, share in zip(columns, shares, strict=True) if share > LEAST_SHARE]
+    longest = max(column.way.latency_ns for column in used)
+    return [column for column in columns if column.way.latency_ns <= longest]
+
+
 LeastUnits = Callable[[IntArray], FloatArray]
 
 
@@ -143,10 +150,10 @@ class Pricer(Protocol):
 
     def cheapest(
         self, wanted: Commodity, prices: FloatArray, cap_ns: float
-    ) -> tuple[Way | None, float]:
-        """Return the cheapest way at prices for a message over each direction, and a bound on it.
+    ) -> tuple[list[Way], float]:
+        """Return cheap ways at prices for a message over each direction, and the least cost.
 
-        The way is None when there is nothing new to offer, the bound is inf when there is no way.
+        There is none when there is nothing new to offer; the cost is inf when there is no way.
         """
 
     def latencies(self, wanted: Commodity) -> NDArray[np.int64]:
@@ -196,31 +203,36 @@ class SplitProblem:
             pricer = _SteinerPricer(model, collective)
         return cls(model, collective, commodities, pricer)
 
-    def solve(self, cap_ns: float = inf) -> Packing:
-        """Return the best packing within a latency cap."""
+    def solve(self, cap_ns: float = inf, known: Sequence[Column] = ()) -> Packing:
+        """Return the best packing within a latency cap, given some columns to begin with."""
         listed = self.pricer.all_ways(self.commodities, cap_ns)
         started = listed or [self.pricer.start(wanted, cap_ns) for wanted in self.commodities]
         if not all(started):
             return Packing([], inf, inf, cap_ns, self.model.slowness)
         columns = [Column(n, way) for n, ways in enumerate(started) for way in ways]
         if listed:
-            units, prices = self._master(columns)
-            return Packing(columns, units, units, cap_ns, prices)
-        known = {column.key for column in columns}
+            units, prices, shares = self._master(columns)
+            return Packing(_within_used(columns, shares), units, units, cap_ns, prices)
+        allowed = [column for column in known if column.way.latency_ns <= cap_ns]
+        return self._generate({c.key: c for c in (*columns, *allowed)}, cap_ns)
+
+    def _generate(self, found: dict[tuple[int, object], Column], cap_ns: float) -> Packing:
         bound = 0.0
         for _ in range(MOST_STEPS):
-            units, prices = self._master(columns)
+            columns = list(found.values())
+            units, prices, shares = self._master(columns)
             offers = [self.pricer.cheapest(c, prices, cap_ns) for c in self.commodities]
             bound = max(bound, sum(cost for _, cost in offers))
-            found = [Column(n, way) for n, (way, _) in enumerate(offers) if way is not None]
-            fresh = [column for column in found if column.key not in known]
-            if not fresh or units <= bound * (1 + GAP):
+            for number, (ways, _) in enumerate(offers):
+                for column in (Column(number, way) for way in ways):
+                    found.setdefault(column.key, column)
+            if len(found) == len(columns) or units <= bound * (1 + GAP):
                 break
-            known |= {column.key for column in fresh}
-            columns += fresh
-        return Packing(columns, units, min(bound, units), cap_ns, prices)
+        used = _within_used(columns, shares)
+        return Packing(used, units, min(bound, units), cap_ns, prices)
 
-    def _master(self, columns: Sequence[Column]) -> tuple[float, FloatArray]:
+    def _master(self, columns: Sequence[Column]) -> tuple[float, FloatArray, FloatArray]:
+        """Return the transfer units, what a message over each direction costs, and the shares."""
         busy, matrix = self._busy_rows(columns)
         result = linprog(
             np.array([0.0] * len(columns) + [1.0]),
@@ -229,10 +241,11 @@ class SplitProblem:
             A_eq=self._share_rows(columns),
             b_eq=np.ones(len(self.commodities)),
             method="highs",
+            options={"presolve": False},  # takes longer than so small a program itself
         )
         prices = np.zeros(len(self.model.slowness))
         prices[busy] = -result.ineqlin.marginals * self.model.slowness[busy]
-        return float(result.x[-1]), np.maximum(prices, 0.0)
+        return float(result.x[-1]), np.maximum(prices, 0.0), np.asarray(result.x[:-1])
 
     def _busy_rows(self, columns: Sequence[Column]) -> tuple[IntArray, FloatArray]:
         loads = np.array([column.way.loads for column in columns]).T * self.model.slowness[:, None]
@@ -338,6 +351,7 @@ def _capped(
         units = np.maximum(units, least_units(caps))
     best = min(enough_s, _seconds(clock, free))
     found: list[Packing] = []
+    columns = {column.key: column for column in free.columns}
     untried = np.ones(len(caps), dtype=np.bool_)
     while True:
         hopeful = units * clock.unit_s + caps * NANOSECONDS < best * (1 - GAP)
@@ -346,10 +360,11 @@ def _capped(
             return found
         middle = int(places[len(places) // 2])
         untried[middle] = False
-        packing = problem.solve(float(caps[middle]))
+        packing = problem.solve(float(caps[middle]), list(columns.values()))
         units[: middle + 1] = np.maximum(units[: middle + 1], packing.units)
         if packing.columns:
             found.append(packing)
+            columns |= {column.key: column for column in packing.columns}
             best = min(best, _seconds(clock, packing))
             untried &= (caps > caps[middle]) | (caps < packing.latency_ns)
 
@@ -397,11 +412,10 @@ class _BookPricer:
 
     def cheapest(
         self, wanted: Commodity, prices: FloatArray, cap_ns: float
-    ) -> tuple[Way | None, float]:
-        way = self.book.ways(wanted.clique, wanted.root).cheapest(prices, cap_ns)
-        if way is None:
-            return None, inf if self.exact else 0.0
-        return way, float(way.loads @ prices) if self.exact else 0.0
+    ) -> tuple[list[Way], float]:
+        found = self.book.ways(wanted.clique, wanted.root).cheap(prices, cap_ns)
+        costs = [float(way.loads @ prices) for way in found]
+        return found, min(costs, default=inf) if self.exact else 0.0
 
     def latencies(self, wanted: Commodity) -> NDArray[np.int64]:
         return self.book.ways(wanted.clique, wanted.root).latencies()
@@ -441,15 +455,15 @@ class _SteinerPricer:
 
     def cheapest(
         self, wanted: Commodity, prices: FloatArray, cap_ns: float
-    ) -> tuple[Way | None, float]:
+    ) -> tuple[list[Way], float]:
         if cap_ns < inf:
-            return None, 0.0
+            return [], 0.0
         try:
             trees, exact = self._trees(wanted, prices)
         except ValueError:
-            return None, inf
+            return [], inf
         way = self._way(wanted, trees)
-        return way, float(way.loads @ prices) if exact else 0.0
+        return [way], float(way.loads @ prices) if exact else 0.0
 
     def _way(self, wanted: Commodity, trees: tuple[CarriedTree, ...]) -> Way:
         work = CliqueWork(wanted.clique, trees)

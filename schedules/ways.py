@@ -57,6 +57,9 @@ class Ways(Protocol):
     def cheapest(self, prices: FloatArray, cap_ns: float) -> Way | None:
         """Return the cheapest way of no more latency than a cap; None when there is none."""
 
+    def cheap(self, prices: FloatArray, cap_ns: float) -> list[Way]:
+        """Return a few cheap ways within a cap, the cheapest among them."""
+
     def least_ns(self) -> float:
         """Return the least latency of any way, inf where there is no way."""
 
@@ -109,6 +112,10 @@ class _OneWay:
         place = int(costs.argmin()) if len(costs) else 0
         return self._way(place) if len(costs) and costs[place] < inf else None
 
+    def cheap(self, prices: FloatArray, cap_ns: float) -> list[Way]:
+        way = self.cheapest(prices, cap_ns)
+        return [] if way is None else [way]
+
     def least_ns(self) -> float:
         return float(self.half.latency_ns.min(initial=1 << 62))
 
@@ -146,12 +153,17 @@ class _UpAndDown:
         ]
 
     def cheapest(self, prices: FloatArray, cap_ns: float) -> Way | None:
-        best, chosen = inf, None
+        found = self.cheap(prices, cap_ns)
+        return min(found, key=lambda way: float(way.loads @ prices), default=None)
+
+    def cheap(self, prices: FloatArray, cap_ns: float) -> list[Way]:
+        """Return the cheapest way of every root."""
+        found = []
         for root, up, down in self.halves:
             cost, places = _cheapest_pair(up, down, prices, cap_ns)
-            if cost < best:
-                best, chosen = cost, (root, up, down, places)
-        return None if chosen is None else self._way(*chosen)
+            if cost < inf:
+                found.append(self._way(root, up, down, places))
+        return found
 
     def least_ns(self) -> float:
         each = [up.latency_ns.min() + down.latency_ns.min() for _, up, down in self.halves]
