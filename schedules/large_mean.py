@@ -23,6 +23,7 @@ from schedules.averaging import averaging_bound
 from schedules.cost import NANOSECONDS
 from schedules.large_rounds import LargeRounds, Offer
 from schedules.network import IntArray
+from schedules.relaxations import ROUTED_SITES
 from schedules.search import Partition
 from schedules.solution import MEAN_OBJECTIVE, Solution, gap_pct
 
@@ -49,7 +50,7 @@ def least_large_mean(rounds: LargeRounds) -> Solution | None:
         closed = (
             bool(cycles) and _gap(min(cycles, key=lambda found: found[0])[0], bound) <= GOOD_GAP_PCT
         )
-        if cycles and (closed or rounds.watch.over()):
+        if cycles and (closed or rounds.half_over):
             break
         cycle = _cycle(rounds, rounds.order.reshape(shape))
         if cycle is not None:
@@ -145,7 +146,9 @@ def mean_bound(rounds: LargeRounds) -> float:
 def _whole_s(rounds: LargeRounds) -> float:
     """Return what a round of one clique of all takes at least."""
     least = {name: r.least_seconds(rounds.size) for name, r in rounds.relaxations.items()}
-    for need in all_pairs_needs(rounds.model, rounds.clock, rounds.collectives):
+    few = rounds.size <= ROUTED_SITES or len(rounds.collectives) == 1
+    needs = all_pairs_needs(rounds.model, rounds.clock, rounds.collectives) if few else ()
+    for need in needs:
         least[need.collective] = max(least[need.collective], 1 / need.rate)
     return min(least.values())
 

@@ -21,7 +21,7 @@ from schedules.clusters import across, near_groups
 from schedules.consensus import removal, widest_gap, zero_mean_basis
 from schedules.large_rounds import LargeRounds, Offer
 from schedules.network import FloatArray, IntArray
-from schedules.relaxations import Worth
+from schedules.relaxations import ROUTED_SITES, Worth
 from schedules.search import Partition
 from schedules.solution import (
     CONSENSUS_OBJECTIVE,
@@ -365,6 +365,8 @@ def fair_bound(rounds: LargeRounds) -> float:
     size = rounds.size
     everything = Worth(Worth.of_meetings(size).pairs / (size * (size - 1)))
     least = rounds.bound(everything)
+    if size > ROUTED_SITES and len(rounds.collectives) > 1:
+        return least
     for need in all_pairs_needs(rounds.model, rounds.clock, rounds.collectives):
         others = [
             relaxed.bound(need.worth)

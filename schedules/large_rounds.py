@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from schedules.capabilities import RING
 from schedules.clusters import distances, near_order, starting_rounds
 from schedules.constraints import Clock, Constraints
 from schedules.cost import CliqueWork, CostModel
@@ -25,6 +26,7 @@ from schedules.watch import Watch
 
 STEPS = 6000
 PROMISING = 3
+ORDERED_SITES = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +135,8 @@ class LargeRounds:
         for number, start in enumerate(rated[:PROMISING]):
             if self.watch.over():
                 break
+            if start.collective == RING and self.size > ORDERED_SITES:
+                continue  # a move would order two rings anew, which takes seconds at this size
             judge = self.judges[start.collective]
             better = improved(
                 judge, worth, start.cliques, steps, self.watch, number, limit_s / PROMISING
