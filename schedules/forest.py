@@ -7,6 +7,7 @@ clique at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,16 +83,34 @@ class Forest:
 
     def down_costs(self, prices: FloatArray) -> Table:
         """Return (T, N, 2^n) the price of the hops down from every root."""
-        hops = self.copies * prices[self.columns][:, :, None].astype(np.float32)
-        return np.asarray(np.matmul(1 - self.towards, hops), dtype=np.float32)
+        return self._costs(self.copies, 1 - self.towards, prices)
 
     def up_costs(self, prices: FloatArray) -> Table:
         """Return (T, N, 2^n) the price of the hops and accelerators up to every root."""
-        hops = self.streams * prices[self.columns][:, :, None].astype(np.float32)
+        costs = self._costs(self.streams, self.towards, prices)
         price = prices[self.accelerators]
         if price.any():
-            hops = hops + self.taken * price[:, :, None].astype(np.float32)
-        return np.asarray(np.matmul(self.towards, hops), dtype=np.float32)
+            taken = self.taken * price[:, :, None].astype(np.float32)
+            costs = costs + np.matmul(self.towards, taken)
+        return costs
+
+    def _costs(self, messages: Table, leading: Table, prices: FloatArray) -> Table:
+        """Add up hops that cost anything and lead the right way: mostly few have a price."""
+        priced = np.flatnonzero(prices[: self._hop_of.shape[1]] > 0)
+        hops = self._hop_of[:, priced]
+        cost = np.where(hops >= 0, prices[priced], 0.0).astype(np.float32)
+        each = np.arange(len(hops))[:, None]
+        carried = messages[each, hops] * cost[:, :, None]
+        chosen = leading.transpose(0, 2, 1)[each, hops].transpose(0, 2, 1)
+        return np.asarray(np.matmul(chosen, carried), dtype=np.float32)
+
+    @cached_property
+    def _hop_of(self) -> IntArray:
+        """(T, W) place of the hop over a WAN direction in every tree, -1 where it has none."""
+        places = np.full((len(self.columns), int(self.columns.max()) + 1), -1, dtype=np.int64)
+        each = np.arange(len(self.columns))[:, None]
+        places[each, self.columns] = np.arange(self.columns.shape[1])
+        return places
 
 
 def _taken(arriving: CountArray, fan_in: IntArray) -> CountArray:
