@@ -20,7 +20,7 @@ from testbed.ownership import RuntimeDirectory
 from topologies.files import load
 
 # On an emulated processor an interpreter needs seconds to start.
-PROBING = Probing(probes=3, interval_ms=50.0, timeout_ms=10_000.0, start_after_s=10.0)
+PROBING = Probing(probes=3, interval_ms=50.0, timeout_ms=40_000.0, start_after_s=15.0)
 
 
 def inside(pid: int, *command: str) -> str:
