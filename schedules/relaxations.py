@@ -132,7 +132,8 @@ class Relaxation:
     def _bound_by_ports(self, worth: Worth) -> float:
         edges = self._latency_edges
         found = {span: self._within(worth, *span) for span in pairwise(edges)}
-        for _ in range(HALVINGS if len(edges) > 2 else 0):
+        halvings = HALVINGS if self.model.network.size <= ROOTED_SITES else HALVINGS // 5
+        for _ in range(halvings if len(edges) > 2 else 0):
             span = max(found, key=lambda s: found[s])
             inside = self._levels[(self._levels > span[0]) & (self._levels < span[1])]
             if not len(inside):
@@ -267,7 +268,7 @@ class Relaxation:
     def _allowed(self) -> IntArray:
         """(T, N) the largest clique of each island below the next transfer of `_transfers`."""
         below = np.append(self._transfers[1:], np.inf) * (1 - 1e-9)
-        counts = [(units[None, 2:] < below[:, None]).sum(axis=1) + 1 for units in self._port_units]
+        counts = [np.searchsorted(units[2:], below, side="left") + 1 for units in self._port_units]
         return np.asarray(np.array(counts).T, dtype=np.int64)
 
     # --- worth ------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ HELD_KARP_STEPS = 300
 PATIENT_SITES = 250
 CROWDING = 0.05
 LATENCY_TRIFLE = 1e-3
-SHORTENED_ENTRIES = 200_000_000
+SHORTENED_ENTRIES = 60_000_000
 
 
 def ring_crossings(routes: RouteTable, order: IntArray) -> FloatArray:
