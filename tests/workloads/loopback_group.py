@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ ACCELERATOR_PORT = 7000
 MEMBER_PORT = 7001
 GROUP_PORT = 7002
 LIMIT_S = 20.0
+_NETS = count(random.randrange(250))
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Loopback:
 
     folder: Path
     members: int
-    net: str = field(default_factory=lambda: f"127.{random.randrange(64, 250)}.{os.getpid() % 250}")
+    net: str = field(default_factory=lambda: f"127.{64 + os.getpid() % 186}.{next(_NETS) % 250}")
     accelerators: dict[str, AcceleratorProcess] = field(default_factory=dict)
     job: int = field(default_factory=lambda: random.getrandbits(64))
 

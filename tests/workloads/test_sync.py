@@ -26,7 +26,7 @@ class MeanWith:
     def members(self) -> tuple[int, ...]:
         return tuple(range(1 + len(self.others)))
 
-    def allreduce(self, tensor: Tensor) -> Tensor:
+    def allreduce(self, tensor: Tensor, name: str = "") -> Tensor:
         self.given = tensor.numpy().copy()
         total = np.sum([self.given, *self.others], axis=0, dtype=np.float64)
         return torch.from_numpy((total / len(self.members)).astype(np.float32))

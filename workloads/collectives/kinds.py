@@ -75,7 +75,7 @@ class Choice:
         """Return what all workers must agree upon, in one line."""
         groups = load_groups(self.job) if self.job else ()
         jobs = "".join(f" group={group.job:x}" for group in groups)
-        return f"collective={self.kind} accumulation={64 if self.wide else 32}{jobs}"
+        return f"kind={self.kind} accumulation={64 if self.wide else 32}{jobs}"
 
 
 class Assembly:

@@ -25,6 +25,7 @@ from workloads.errors import RendezvousError, UsageError
 
 POLL_INTERVAL_S = 0.2
 SLACK_S = 5.0
+READING_S = 1.5
 VERDICT = "rendezvous/verdict"
 
 Result = TypeVar("Result")
@@ -94,7 +95,7 @@ def meet_at(
 
     left_s = max(deadline - time.monotonic(), 0.0) + SLACK_S
     announcements = _or_unreachable(lambda: bounded(gather, left_s), endpoint, roster)
-    _require_one_job(announcements, roster)
+    _require_one_job(announcements, roster, endpoint)
     return Meeting(board, announcements)
 
 
@@ -151,10 +152,14 @@ def _read_announcements(board: Board, world_size: int) -> tuple[Announcement, ..
     return tuple(Announcement(**json.loads(text)) for text in texts)
 
 
-def _require_one_job(announcements: tuple[Announcement, ...], roster: Roster) -> None:
+def _require_one_job(
+    announcements: tuple[Announcement, ...], roster: Roster, endpoint: Endpoint
+) -> None:
     first = announcements[0].fingerprint
     for other in announcements:
         if other.fingerprint != first:
+            if endpoint.keeps_store:
+                time.sleep(READING_S)  # the others read the announcements before the store is gone
             theirs, ours = _differing_words(other.fingerprint, first)
             raise RendezvousError(
                 f"{roster.name(other.rank)} has {theirs} where {roster.name(0)} has {ours}; "
