@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import networkx as nx
@@ -66,9 +67,28 @@ class Routes:
 
     def one_way_delay_ms(self, a: str, b: str) -> float:
         """Return the propagation delay from island to island, both access ports included."""
+        if a == b:
+            return 0.0
         specs = self.topology.directions()
-        total = sum(nanoseconds(specs[d].one_way_delay_ms) for d in self.directions(a, b))
+        access = (specs[Direction.up(a)], specs[Direction.down(b)])
+        total = sum(nanoseconds(spec.one_way_delay_ms) for spec in access) + self._wan_ns(a, b)
         return total / NANOSECONDS_PER_MILLISECOND
+
+    @cached_property
+    def _known_wan_ns(self) -> dict[tuple[str, str], int]:
+        return {}
+
+    def _wan_ns(self, a: str, b: str) -> int:
+        """The delay from switch to switch, each rest of a way summed once and remembered."""
+        known, specs = self._known_wan_ns, self.topology.wan_directions()
+        ahead = [a]
+        while ahead[-1] != b and (ahead[-1], b) not in known:
+            ahead.append(self.next_hop(ahead[-1], b))
+        total = known.get((ahead[-1], b), 0)
+        for after, at in pairwise(reversed(ahead)):
+            total += nanoseconds(specs[Direction(at, after)].one_way_delay_ms)
+            known[at, b] = total
+        return total
 
 
 def least_delay_routes(topology: Topology, without: Collection[Direction] = ()) -> Routes:
