@@ -63,7 +63,7 @@ class TreeJob:
         root: the root accelerator, which a receiver can ask by unicast; None for `multicast`.
         group: where results come down by multicast; None where they come by unicast.
         receiver: the place of the one member that receives (`aggregation`); None for all.
-        share: the part of each message that takes this tree (`innetwork`; all others 1).
+        share: the part of each message that takes this tree; only 1 is carried yet.
     """
 
     number: int
@@ -139,6 +139,7 @@ def _complaints(group: GroupJob) -> Iterable[tuple[bool, str]]:
     yield not group.trees, "give a tree"
     for tree in group.trees:
         yield len(tree.children) != len(tree.leaves), "a child index for each leaf"
+        yield tree.share != 1, "share of a tree is 1: a message over several trees is not carried"
         yield any(not 0 <= leaf < members for leaf in tree.leaves), "leaves are places of members"
 
 
