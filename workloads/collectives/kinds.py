@@ -144,7 +144,7 @@ class WholeJob:
         """Part from the other workers once all are done, and free the sockets."""
         with contextlib.suppress(CollectiveError):
             self._collective.barrier()  # nobody leaves who may still be needed for the last sum
-        self._assembly.part()
+            self._assembly.part()
         self._collective.close()
 
 
