@@ -158,7 +158,8 @@ def test_noise_reaches_neither_the_wan_nor_the_controller(lab: SwitchLab) -> Non
     lab.on_island("AMS", *_python(NOISE))
     until(lambda: _grown(lab, before, "AMS>AMS.island", "rx_packets") >= 450, "the noise went in")
     for way in ("AMS>LON", "AMS>NYC", "LON>LON.island", "NYC>NYC.island"):
-        assert _grown(lab, before, way, "tx_packets") == 0, way
+        # One query of the controller's own may go to an island meanwhile; noise came 100 at a time.
+        assert _grown(lab, before, way, "tx_packets") <= 1, way
     assert lab.ask("client.health()")["packet_ins"] == asked
 
 
