@@ -24,24 +24,28 @@ def ring_of_everyone(problem: Problem, known: Sequence[ChosenRound] = ()) -> Cho
 
     Args:
         problem: the network and how time is counted.
-        known: rounds found by a search; a ring of everyone among them may be the best.
+        known: rounds found by a search. A ring of everyone among them was annealed already, which
+            takes seconds for many islands and is not done again.
     """
     everyone = tuple(range(problem.network.size))
-    rings = [_round(problem, order) for order in _orders(problem, everyone)]
-    rings += [
+    rings = [
         one
         for one in known
         if one.collective == RING and len(one.works[0].members) == len(everyone)
     ]
+    rings += [_round(problem, order) for order in _orders(problem, everyone, annealed=bool(rings))]
     return min(rings, key=lambda ring: ring.seconds)
 
 
-def _orders(problem: Problem, everyone: Clique) -> list[Clique]:
+def _orders(problem: Problem, everyone: Clique, annealed: bool) -> list[Clique]:
+    """Return orders to choose from, with none that takes long where one was annealed before."""
     network, clock = problem.network, problem.clock
     if len(everyone) <= EXACT_RING_MEMBERS:
         return [JointRings(network, clock).best([everyone])[1][0]]
-    annealed = short_ring(RouteTable.of(network), np.array(everyone), clock)
-    orders = [tuple(annealed.tolist())]
+    orders: list[Clique] = []
+    if not annealed:
+        short = short_ring(RouteTable.of(network), np.array(everyone), clock)
+        orders.append(tuple(short.tolist()))
     if len(everyone) <= IMPROVED_MEMBERS:
         orders += [best_ring(network, everyone, latency_first) for latency_first in (False, True)]
     return orders
