@@ -31,6 +31,7 @@ from schedules.solution import (
 from schedules.watch import Watch
 
 LIKELY_SHORTEST = 64
+ENUMERATING_SHARE = 0.6
 
 SOLVERS: dict[str, Callable[[RoundSet, Watch], Solution | None]] = {
     EXCHANGE_OBJECTIVE: most_exchange,
@@ -55,8 +56,7 @@ def solve(problem: Problem, watch: Watch) -> Solved | None:
     Returns:
         None when no plan keeps to the constraints, or none was found before the watch was over.
     """
-    small = enumerable(problem)
-    found = _enumerated(problem, watch) if small else _searched(problem, watch)
+    found = _found(problem, watch)
     if found is None:
         return None
     solution, method = found
@@ -64,6 +64,35 @@ def solve(problem: Problem, watch: Watch) -> Solved | None:
     if not solution.optimal and RING in problem.collectives:
         solution = _no_worse_than(problem, solution, ring)
     return Solved(solution, method, ring)
+
+
+def _found(problem: Problem, watch: Watch) -> tuple[Solution, str] | None:
+    """Solve by enumeration or by search; ten to twelve islands by both, unless one is a proof."""
+    if not enumerable(problem):
+        return _searched(problem, watch)
+    if problem.network.size <= FULLY_TABLED_SITES:
+        return _enumerated(problem, watch)
+    with watch.limited(ENUMERATING_SHARE):
+        found = _enumerated(problem, watch)
+    if watch.interrupted or (found is not None and found[0].optimal):
+        return found
+    searched = _searched(problem, watch)
+    if found is None or searched is None:
+        return found or searched
+    return _merged(found, searched)
+
+
+def _merged(one: tuple[Solution, str], other: tuple[Solution, str]) -> tuple[Solution, str]:
+    """Return the better plan of two for the same problem, with the better of their bounds.
+
+    Both bounds hold, so no plan beats the closer one.
+    """
+    shorter = one[0].objective == MEAN_OBJECTIVE
+    (plan, method), second = sorted(
+        (one, other), key=lambda found: found[0].value, reverse=not shorter
+    )
+    closer = max if shorter else min
+    return replace(plan, bound=closer(plan.bound, second[0].bound)), method
 
 
 def _searched(problem: Problem, watch: Watch) -> tuple[Solution, str] | None:

@@ -62,6 +62,16 @@ class Watch:
         """Whether to stop now with the best so far."""
         return self.interrupted or (self.limit_s is not None and self.elapsed_s > self.limit_s)
 
+    @contextmanager
+    def limited(self, share: float) -> Iterator[None]:
+        """Allow only a share of the limit while this lasts, to leave time for what follows."""
+        whole = self.limit_s
+        self.limit_s = None if whole is None else share * whole
+        try:
+            yield
+        finally:
+            self.limit_s = whole
+
     @property
     def elapsed_s(self) -> float:
         """Time since the watch was made."""

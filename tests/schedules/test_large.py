@@ -18,11 +18,13 @@ from schedules.large_mean import lines, shapes
 from schedules.large_rotation import tournament
 from schedules.network import Network
 from schedules.partitions import all_partitions, cliques
+from schedules.problem import Problem
+from schedules.reference import ring_of_everyone
 from schedules.relaxations import Relaxation, Worth
 from schedules.ring_floors import least_ring_latency_ns
 from schedules.rounds import RoundSet
 from schedules.solution import OBJECTIVES, Solution
-from schedules.solve import SOLVERS
+from schedules.solve import SOLVERS, _merged
 from schedules.tours import least_tour, least_tours, ring_latency_ns
 from schedules.watch import Watch
 from topologies.files import load
@@ -291,3 +293,44 @@ def test_the_least_latency_of_a_ring_is_below_that_of_every_order_and_close(seed
     orders = [np.array((0, *rest)) for rest in permutations(range(1, 7))]
     shortest = min(ring_latency_ns(network, order) for order in orders)
     assert 0.95 * shortest <= least <= shortest
+
+
+# --- two ways to solve ten to twelve islands ------------------------------------------------------
+
+
+def test_the_better_plan_is_taken_and_the_closer_of_both_bounds() -> None:
+    slow = Solution("mean", (), (), 6.0, 3.0), "enumeration"
+    quick = Solution("mean", (), (), 5.0, 2.0), "search"
+    merged, method = _merged(slow, quick)
+    assert (merged.value, merged.bound, method) == (5.0, 3.0, "search")
+    little, much = (
+        replace(one, objective="fair", value=v, bound=9.0)
+        for one, v in ((slow[0], 1.0), (quick[0], 4.0))
+    )
+    merged, method = _merged((replace(little, bound=7.0), "enumeration"), (much, "search"))
+    assert (merged.value, merged.bound, method) == (4.0, 7.0, "search")
+
+
+def test_a_watch_limits_a_first_search_to_its_share() -> None:
+    watch = Watch(limit_s=60)
+    with watch.limited(0.5):
+        assert watch.limit_s == 30
+    assert watch.limit_s == 60
+
+
+# --- the ring of everyone -------------------------------------------------------------------------
+
+
+def test_a_ring_that_a_search_found_is_not_annealed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Problem(
+        Network.of(random_network(70, 1)),
+        Capabilities.parse("unicast"),
+        "mean",
+        "ring",
+        MESSAGE_BYTES,
+        Constraints(),
+        True,
+    )
+    known = ring_of_everyone(problem)
+    monkeypatch.setattr("schedules.reference.short_ring", lambda *_: pytest.fail("annealed twice"))
+    assert ring_of_everyone(problem, (known,)) is known
