@@ -23,6 +23,7 @@ from schedules.ring import orders_of, ring_latency_ns, ring_share
 
 CASES_AT_ONCE = 1 << 16
 DIGITS = 12
+ALONE_MEMBERS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +135,41 @@ class RingRounds:
                 for mask, table, pick in zip(masks, tables, picks, strict=True)
             )
         )
+
+
+@dataclass(frozen=True, eq=False)
+class AloneRings:
+    """What rings of a few islands take at least, whatever their order and whatever else goes on.
+
+    Cliques of more than `ALONE_MEMBERS` have zeros, which bound them too.
+
+    Attributes:
+        seconds: (2^n,) of the best order with the network to itself.
+        units: (2^n, W) on every WAN direction, of the order best for that direction; they add up
+            over the cliques of a round.
+        latency_ns: (2^n,) of the order of least latency.
+    """
+
+    seconds: FloatArray
+    units: FloatArray
+    latency_ns: IntArray
+
+    @classmethod
+    def of(cls, network: Network, clock: Clock) -> AloneRings:
+        """Cost all orders of all small cliques."""
+        count = 1 << network.size
+        nothing = np.zeros(count)
+        found = cls(nothing.copy(), np.zeros((count, network.wan_count)), nothing.astype(np.int64))
+        ports = _port_units(network)
+        for members_of in range(2, min(ALONE_MEMBERS, network.size) + 1):
+            table = _Orders.of(network, members_of)
+            masks = np.flatnonzero(table.number >= 0)
+            units = np.maximum(table.units.max(axis=2, initial=0.0), ports[masks][:, None])
+            delay = table.latency_ns * NANOSECONDS if clock.counts_latency else 0.0
+            found.seconds[masks] = (units * clock.unit_s + delay).min(axis=1)
+            found.units[masks] = table.units.min(axis=1)
+            found.latency_ns[masks] = table.latency_ns.min(axis=1)
+        return found
 
 
 def _port_units(network: Network) -> FloatArray:

@@ -24,6 +24,9 @@ from schedules.watch import Watch
 MOST_STEPS = 400
 ADDED = 24
 REFINED = 8
+REFINED_PART = 1 << 15
+LEAST_LOOKED_AT = 1 << 10
+LOOKED_AT_PART = 1 << 7
 STEADINESS = 0.5
 PRECISION = 1e-7
 
@@ -171,7 +174,10 @@ def _hopeful(rounds: RoundSet, worth: FloatArray, value: float) -> list[int]:
     """Return evaluated rounds that may be worth more than their time, most hopeful first."""
     hopes = worth / rounds.floor_s
     hopeful = np.flatnonzero(hopes > value * (1 + PRECISION))
-    hopeful = hopeful[np.argsort(-hopes[hopeful], kind="stable")][: 1 << 10]
+    most = max(LEAST_LOOKED_AT, len(hopes) // LOOKED_AT_PART)
+    if len(hopeful) > most:
+        hopeful = np.sort(hopeful[np.argpartition(-hopes[hopeful], most)[:most]])
+    hopeful = hopeful[np.argsort(-hopes[hopeful], kind="stable")]
     rounds.evaluate(hopeful[~rounds.evaluated[hopeful]])
     found: list[int] = hopeful.tolist()
     return found
@@ -201,7 +207,7 @@ def _refine_some(
         if rounds.best_s[row] == before and _is_hopeful(rounds, row, worth, value):
             stuck.add(row)
         count += 1
-        if count == REFINED:
+        if count >= max(REFINED, len(worth) // REFINED_PART):
             break
     return count > 0
 

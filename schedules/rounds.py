@@ -10,7 +10,7 @@ branch and bound, with the branches laid out in an array.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,7 +27,7 @@ from schedules.partitions import MaskArray, all_partitions, chunks, cliques, siz
 from schedules.pool import TreePool
 from schedules.ring import EXACT_RING_MEMBERS, best_ring, ring_share
 from schedules.ring_floors import least_ring_latency_ns
-from schedules.ring_rounds import RingRounds
+from schedules.ring_rounds import AloneRings, RingRounds
 from schedules.routed import RouteTable
 from schedules.splitting import Split, SplitProblem, split_round
 from schedules.tables import Style, styles
@@ -143,6 +143,12 @@ class RoundSet:
             _rings=rings,
             _choice=np.full(count, -1, dtype=np.int8),
         )
+        if RING in rounds._floors:
+            floor = rounds._floors[RING]
+            alone = rounds._alone_rings
+            units = np.hstack([floor.units, alone.units])
+            latency = np.maximum(floor.latency_ns, alone.latency_ns)
+            rounds._floors[RING] = replace(floor, units=units, latency_ns=latency)
         for rows in chunks(count, 1 << 13 if small else 1 << 16):
             rounds._raise_floors(rows, contention=small)
         return rounds
@@ -154,6 +160,9 @@ class RoundSet:
             if collective in self._floors:
                 floor = self._floors[collective]
                 raised = self._floor_seconds(floor, self.masks[rows], contention)
+                if collective == RING:
+                    alone = self._alone_rings.seconds[self.masks[rows]].max(axis=1)
+                    raised = np.maximum(raised, alone)
             else:
                 raised = self._ring_seconds(rows)
             known = self._floor_by[number, rows]
@@ -172,6 +181,10 @@ class RoundSet:
         latency = floor.latency_ns[masks].max(axis=1)
         seconds = self.clock.seconds(units, latency, self._compute(masks))
         return self._within_limits(seconds, floor.groups[masks].sum(axis=1))
+
+    @cached_property
+    def _alone_rings(self) -> AloneRings:
+        return AloneRings.of(self.model.network, self.clock)
 
     def _ring_seconds(self, rows: slice | IntArray) -> FloatArray:
         """Return what the best rings take, which is known of every round."""

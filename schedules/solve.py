@@ -31,7 +31,7 @@ from schedules.solution import (
 from schedules.watch import Watch
 
 LIKELY_SHORTEST = 64
-ENUMERATING_SHARE = 0.6
+ENUMERATING_SHARE = 0.75
 
 SOLVERS: dict[str, Callable[[RoundSet, Watch], Solution | None]] = {
     EXCHANGE_OBJECTIVE: most_exchange,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schedules.capabilities import COLLECTIVES, Accelerator, Capabilities
 from schedules.constraints import Clock, Constraints
-from schedules.cost import CostModel, cost_of_round
+from schedules.cost import CliqueWork, CostModel, cost_of_round
 from schedules.evaluation import RoundTable
 from schedules.large import plan_large
 from schedules.large_mean import lines, shapes
@@ -22,6 +22,7 @@ from schedules.problem import Problem
 from schedules.reference import ring_of_everyone
 from schedules.relaxations import Relaxation, Worth
 from schedules.ring_floors import least_ring_latency_ns
+from schedules.ring_rounds import AloneRings
 from schedules.rounds import RoundSet
 from schedules.solution import OBJECTIVES, Solution
 from schedules.solve import SOLVERS, _merged
@@ -334,3 +335,35 @@ def test_a_ring_that_a_search_found_is_not_annealed_again(monkeypatch: pytest.Mo
     known = ring_of_everyone(problem)
     monkeypatch.setattr("schedules.reference.short_ring", lambda *_: pytest.fail("annealed twice"))
     assert ring_of_everyone(problem, (known,)) is known
+
+
+# --- rings of ten to twelve islands ---------------------------------------------------------------
+
+
+def test_a_ring_alone_takes_what_the_best_of_all_its_orders_takes() -> None:
+    model = CostModel(Network.of(random_network(10, 3)), Capabilities.parse("unicast"))
+    clock = Clock.of(model, MESSAGE_BYTES, Constraints())
+    alone = AloneRings.of(model.network, clock)
+    for clique in ((0, 7), (1, 4, 9), (2, 3, 5, 8), (0, 2, 4, 6, 8)):
+        rings = [
+            model.round_cost("ring", (CliqueWork((clique[0], *rest)),))
+            for rest in permutations(clique[1:])
+        ]
+        mask = sum(1 << site for site in clique)
+        assert alone.seconds[mask] == pytest.approx(min(clock.round_s(r, clique) for r in rings))
+        assert alone.latency_ns[mask] == min(ring.latency_ns for ring in rings)
+        loads = np.array([ring.loads * model.slowness for ring in rings]).min(axis=0)
+        assert alone.units[mask] == pytest.approx(loads[: model.network.wan_count])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_rings_of_a_round_undercut_its_floor(seed: int) -> None:
+    model = CostModel(Network.of(random_network(10, seed)), Capabilities.parse("unicast"))
+    clock = Clock.of(model, MESSAGE_BYTES, Constraints())
+    rounds = RoundSet.of(model, clock, ("ring",), Constraints(max_clique=5))
+    rows = np.random.default_rng(seed).choice(len(rounds.masks), 30, replace=False)
+    rounds.evaluate(rows)
+    floors = rounds.floor_s[rows].copy()
+    for row, floor in zip(rows.tolist(), floors.tolist(), strict=True):
+        rounds.refine(row)
+        assert floor <= rounds.best_s[row] * (1 + 1e-9)
