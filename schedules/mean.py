@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from schedules.cost import NANOSECONDS
 from schedules.grids import common_divisors, grids_of, orthogonal, spread
 from schedules.network import FloatArray, IntArray
 from schedules.rounds import TOLERANCE, RoundSet
@@ -55,6 +56,7 @@ class _MeanSearch:
     traversals: float = np.inf
     _skipped: float = np.inf
     _index: _RowIndex | None = field(default=None)
+    _least_made: dict[int, float] = field(default_factory=dict)
 
     def whole(self) -> None:
         """Try one clique of everyone."""
@@ -64,18 +66,33 @@ class _MeanSearch:
 
     def two_rounds(self) -> None:
         """Try every orthogonal pair whose floors promise a shorter cycle."""
+        self._evaluate_proper()
         found = list(self._pairs())
         self._look_at_all(found)
+
+    def _evaluate_proper(self) -> None:
+        """Raise the floors of rounds that may be part of a pair, so that few pairs promise much."""
+        rows, _ = self._proper()
+        if len(rows):
+            floors = self.rounds.floor_s[rows]
+            rows = rows[floors + floors[0] <= self.seconds]
+            self.rounds.evaluate(rows[~self.rounds.evaluated[rows]])
 
     def _pairs(self) -> Iterator[tuple[int, ...]]:
         size, floors = self.rounds.model.network.size, self.rounds.floor_s
         rows, divisors = self._proper()
+        ordered = floors[rows]
+        fitting = {
+            d: np.flatnonzero(divisors * d % size == 0) for d in np.unique(divisors).tolist()
+        }
         for place, row in enumerate(rows.tolist()):
-            if floors[row] + floors[rows[0]] > self.seconds or self.watch.over():
+            left = self.seconds - float(ordered[place])
+            if left < ordered[0] or self.watch.over():
                 break
-            later = rows[place:]
-            fits = (divisors[place:] * divisors[place]) % size == 0
-            later = later[fits & (floors[later] + floors[row] <= self.seconds)]
+            fits = fitting[int(divisors[place])]
+            end = int(np.searchsorted(ordered, left, side="right"))
+            first, last = np.searchsorted(fits, (place, end)).tolist()
+            later = rows[fits[first:last]]
             blocks = [int(mask) for mask in self.rounds.masks[row] if mask]
             for other in later[orthogonal(blocks, self.rounds.masks[later], size)].tolist():
                 yield row, other
@@ -99,14 +116,26 @@ class _MeanSearch:
         if not len(rows):
             return
         self._index = _RowIndex.of(self.rounds)
-        least = 2 * float(floors.min())
+        least, ordered = 2 * float(floors.min()), floors[rows]
         for blocks in rows[self._nested(rows)].tolist():
             if self.watch.over():
-                self._skipped = min(self._skipped, least + float(floors[rows[0]]))
+                three = max(least + float(ordered[0]), least_cycle_s(self.rounds, 3))
+                self._skipped = min(self._skipped, three)
                 return
-            across = self._first_across(blocks, rows, self.seconds - least)
+            limit = self.seconds - max(least, self._made(blocks))
+            across = self._first_across(blocks, rows[: np.searchsorted(ordered, limit, "right")])
             if across is not None:
                 self._look_at_all(list(self._inside(blocks, across)))
+
+    def _made(self, row: int) -> float:
+        """Return what two rounds that make the blocks of a row take at least."""
+        assert self._index is not None
+        floors = self.rounds.floor_s
+        masks = [int(mask) for mask in self.rounds.masks[row] if mask]
+        for mask in masks:
+            if mask not in self._least_made:
+                self._least_made[mask] = self._index.least_made(mask, floors)
+        return max(self._least_made[mask] for mask in masks)
 
     def _nested(self, rows: IntArray) -> IntArray:
         counts = np.array(
@@ -114,11 +143,10 @@ class _MeanSearch:
         )
         return np.flatnonzero((counts >= 4).any(axis=1))
 
-    def _first_across(self, blocks: int, rows: IntArray, limit: float) -> int | None:
-        """Return the round of least floor that is orthogonal to given blocks."""
+    def _first_across(self, blocks: int, cheap: IntArray) -> int | None:
+        """Return the first of some rounds that is orthogonal to given blocks."""
         size = self.rounds.model.network.size
         masks = [int(mask) for mask in self.rounds.masks[blocks] if mask]
-        cheap = rows[self.rounds.floor_s[rows] <= limit]
         for start in range(0, len(cheap), 1024):
             part = cheap[start : start + 1024]
             fits = orthogonal(masks, self.rounds.masks[part], size)
@@ -188,8 +216,24 @@ class _MeanSearch:
         if self.rounds.model.network.size >= FOUR_ROUNDS_FROM:
             rows, _ = self._proper()
             if len(rows):
-                bound = min(bound, float(floors[rows[0]]) + 3 * float(floors.min()))
+                four = float(floors[rows[0]]) + 3 * float(floors.min())
+                bound = min(bound, max(four, least_cycle_s(self.rounds, 4)))
         return bound
+
+
+def least_cycle_s(rounds: RoundSet, count: int) -> float:
+    """Return what a cycle to the mean of so many rounds takes at least, whatever its weights.
+
+    In every round two islands or more send a message and hear one. And what the island at the start
+    of the longest path knows reaches the one at its end: from clique to clique, in rounds whose
+    latencies add up to the path's delay at least, for no detour is quicker.
+    """
+    network, clock = rounds.model.network, rounds.clock
+    ports = network.slowness[network.up(0) : network.accelerator(0)].reshape(2, -1).max(axis=0)
+    seconds = count * float(np.sort(ports)[1]) * clock.unit_s
+    if clock.counts_latency:
+        seconds += float(network.delay_ns.max()) * NANOSECONDS
+    return seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +261,17 @@ class _RowIndex:
 
     def halves(self, block: int, floors: FloatArray, limit: float) -> tuple[KeyArray, KeyArray]:
         """Return keys of what a block may do in two rounds, as far as floors allow."""
+        first, second = self._ways(block)
+        least = self._least(first, floors) + self._least(second, floors)
+        return first[least <= limit], second[least <= limit]
+
+    def least_made(self, block: int, floors: FloatArray) -> float:
+        """Return what a block needs at least for its mean, in one round or in two."""
+        first, second = self._ways(block)
+        return float((self._least(first, floors) + self._least(second, floors)).min())
+
+    def _ways(self, block: int) -> tuple[KeyArray, KeyArray]:
+        """Return keys of all a block may do in two rounds to end up with its mean."""
         count = bin(block).count("1")
         ways = [((block,), ()), ((), (block,))]
         for one, two in grids_of(count):
@@ -228,8 +283,7 @@ class _RowIndex:
             )
         first = np.array([self._key(one) for one, _ in ways], dtype=np.uint64)
         second = np.array([self._key(two) for _, two in ways], dtype=np.uint64)
-        least = self._least(first, floors) + self._least(second, floors)
-        return first[least <= limit], second[least <= limit]
+        return first, second
 
     def _key(self, masks: Sequence[int]) -> int:
         return int(self.of_mask[list(masks)].sum()) if masks else 0

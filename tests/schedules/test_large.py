@@ -16,6 +16,7 @@ from schedules.evaluation import RoundTable
 from schedules.large import plan_large
 from schedules.large_mean import lines, shapes
 from schedules.large_rotation import tournament
+from schedules.mean import least_cycle_s
 from schedules.network import Network
 from schedules.partitions import all_partitions, cliques
 from schedules.problem import Problem
@@ -367,3 +368,10 @@ def test_no_rings_of_a_round_undercut_its_floor(seed: int) -> None:
     for row, floor in zip(rows.tolist(), floors.tolist(), strict=True):
         rounds.refine(row)
         assert floor <= rounds.best_s[row] * (1 + 1e-9)
+
+
+def test_a_cycle_takes_a_message_for_each_round_and_the_longest_path_once() -> None:
+    model = CostModel(Network.of(load("nine_city")), Capabilities.parse("unicast"))
+    clock = Clock.of(model, 1e9, Constraints())
+    rounds = RoundSet.of(model, clock, ("exchange",), Constraints(max_clique=3))
+    assert least_cycle_s(rounds, 4) == pytest.approx(4 * 0.8 + 0.1575, abs=1e-4)
