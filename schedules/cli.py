@@ -7,6 +7,7 @@ They are part of `atoll`; `python -m schedules.cli` offers them alone. Exit code
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ PLAIN_WIDTH = 150
 SECONDS_BETWEEN_LINES = 5.0
 SILENT_SECONDS = 1.0
 BYTES_PER_MB = 1_000_000
+EVERY_SITE = "all"
 
 app = typer.Typer(
     name="schedules",
@@ -146,7 +148,7 @@ def plan_command(
         raise UserError("--compare takes no --capability, --collective, --plot or --out")
     if straggler and not compute_s:
         raise UserError("--straggler needs --compute-s: without computing nobody is late")
-    _check_picture(plot)
+    _check_files(plot, out)
     loaded = _scaled(topology, rate_scale)
     name = "multicast+aggregation" if compare else capability or "unicast"
     offered = _capabilities(name, accelerators)
@@ -198,20 +200,27 @@ def _scaled(name: str, rate_scale: float) -> Topology:
     return load(name).scaled(rate_scale)
 
 
-def _check_picture(path: Path | None) -> None:
-    """Refuse a picture's name before the search, not after it."""
-    if path is not None:
+def _check_files(plot: Path | None, out: Path | None) -> None:
+    """Refuse files that cannot be written before the search, not after it."""
+    for option, path in (("--plot", plot), ("--out", out)):
+        if path is None:
+            continue
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            raise UserError(f"{option} {path}: cannot be written; name a file in a folder that can")
+    if plot is not None:
         from topologies.picture import check_format
 
-        check_format(path)
+        check_format(plot)
 
 
 def _capabilities(name: str, accelerators: str | None) -> Capabilities:
     from schedules.capabilities import Capabilities
 
     sites = None
-    if accelerators is not None:
-        sites = [code for code in accelerators.split(",") if code]
+    if accelerators is not None and accelerators != EVERY_SITE:
+        sites = [code.strip() for code in accelerators.split(",")]
+        if "" in sites:
+            raise UserError(f"--accelerators {accelerators!r}: write AMS,NYC, or {EVERY_SITE}")
     return Capabilities.parse(name, sites)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from testbed.accelerator.build import ensure_built
 from testbed.accelerator.config import Address, Counters, TreeConfig, parse_counters
+from testbed.exit_status import how_it_ended
 from testbed.links.linkd.client import Client, RequestRefusedError, listen
 from topologies.errors import MachineError, RunError, UserError
 
@@ -125,8 +125,8 @@ class AcceleratorProcess:
                 client.close()
             self._process.kill()
             raise MachineError(
-                f"the accelerator does not start: it {_how_it_ended(self._process.wait())}; "
-                f"its log is {self.place.log}"
+                "the accelerator does not start: it "
+                f"{how_it_ended(self._process.wait(), self.place.log)}"
             ) from error
 
     @property
@@ -209,7 +209,7 @@ class AcceleratorProcess:
         code = self._process.poll()
         if code is None:
             return None
-        return f"accelerator {self.place.name} {_how_it_ended(code)}; its log is {self.place.log}"
+        return f"the accelerator of {self.place.name} {how_it_ended(code, self.place.log)}"
 
     def close(self) -> None:
         """End the program and remove its socket; a second call does nothing."""
@@ -221,9 +221,3 @@ class AcceleratorProcess:
             self._process.kill()
             self._process.wait()
         self.place.socket.unlink(missing_ok=True)
-
-
-def _how_it_ended(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code}"
-    return f"was ended by {signal.Signals(-code).name}"

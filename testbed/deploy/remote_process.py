@@ -10,6 +10,7 @@ The remote shell first says its process id. sshd starts it as the leader of a pr
 
 from __future__ import annotations
 
+import re
 import shlex
 import signal
 import threading
@@ -37,6 +38,9 @@ def wrapped(command: str) -> str:
     return f"trap : TERM; echo $$; /bin/bash -c {shlex.quote(command)} </dev/null; exit $?"
 
 
+OF_THE_SHELL = re.compile(r"\S*bash: line \d+:\s+\d+ \w+ ")
+
+
 def describe_exit(code: int) -> str:
     """Return how a program ended in words; 128 + n is a shell's way of telling signal n."""
     if code == NO_EXIT_STATUS:
@@ -48,9 +52,14 @@ def describe_exit(code: int) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that says something, or nothing."""
+    """Return the last line that says something, or nothing.
+
+    What a shell says of a command that a signal ended, the command line and all, is left out: the
+    exit code says it.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    said = [line for line in lines if not OF_THE_SHELL.match(line)]
+    return said[-1] if said else ""
 
 
 class RemoteProcess:

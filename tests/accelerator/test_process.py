@@ -177,7 +177,7 @@ def test_an_end_that_nobody_asked_for_is_told(bench: Bench) -> None:
     os.kill(bench.process.process_id, signal.SIGKILL)
     bench.until(lambda: bench.process.failure() is not None)
     assert "was ended by SIGKILL" in str(bench.process.failure())
-    with pytest.raises(RunError, match=r"^accelerator a\d+ was ended by SIGKILL"):
+    with pytest.raises(RunError, match=r"^the accelerator of a\d+ was ended by SIGKILL"):
         bench.process.counters()
 
 

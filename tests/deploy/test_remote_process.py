@@ -26,6 +26,12 @@ def test_the_last_line_is_the_last_that_says_something() -> None:
     assert last_line("\n \n") == ""
 
 
+def test_what_a_shell_says_of_a_killed_command_is_left_out() -> None:
+    told = "bash: line 1:    21 Killed                  /bin/bash -c 'cd /tmp/job && env RANK=1'"
+    assert last_line(f"ValueError: no\n{told}\n") == "ValueError: no"
+    assert last_line(told) == ""
+
+
 def test_the_shell_says_its_pid_then_the_output_and_keeps_the_exit_code() -> None:
     done = subprocess.run(
         ["bash", "-c", wrapped("echo 'quoted \"words\"'; exit 7")], capture_output=True, text=True

@@ -199,3 +199,21 @@ def test_the_documented_example_prints_what_the_document_says(
     (output,) = re.findall(r"```text\n(.*?)```", document, flags=re.DOTALL)
     exec(compile(code, "docs/schedules.md", "exec"), {})
     assert capsys.readouterr().out == output
+
+
+@pytest.mark.parametrize("option", ["--plot", "--out"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_search(
+    capsys: pytest.CaptureFixture[str], option: str, tmp_path: Path
+) -> None:
+    there = str(tmp_path / "nowhere" / "plan.png")
+    assert f"{option} {there}: cannot be written" in complaint(capsys, "plan", "b4", option, there)
+    assert "cannot be written" in complaint(capsys, "plan", "b4", option, str(tmp_path))
+
+
+def test_every_site_may_be_named_by_one_word_and_no_site_by_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("plan", "three_city", "--capability", "aggregation", "--json", "--accelerators")
+    everywhere = Plan.from_json(printed(capsys, *words, "all"))
+    assert everywhere.capabilities.accelerators is None
+    assert "--accelerators ''" in complaint(capsys, *words, "")
