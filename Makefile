@@ -10,6 +10,8 @@ VENV := .venv/bin
 SETUP := bash scripts/setup.sh
 # A part of the tests may have none of one kind: pytest then ends with 5.
 OR_NONE := || [ $$? = 5 ]
+# As many tests at once as there are processors: none of them is to use several.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 #@ TOPO=nine_city     emulate: a bundled topology, or the path of a file
 #@ ROUNDS=6           emulate: synchronizations of the training
@@ -59,7 +61,7 @@ test: ## lint, the controller on ryu, then every test (those that need root: as 
 	@$(SETUP)
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-ryu
-	$(VENV)/pytest --numprocesses auto -m 'not root' $(TESTS) $(OR_NONE)
+	$(ONE_THREAD) $(VENV)/pytest --numprocesses auto -m 'not root' $(TESTS) $(OR_NONE)
 	$(VENV)/pytest -m root $(TESTS) $(OR_NONE)
 
 bench: ## measure links, bring-up and schedules against their goals (as root; BENCH=bench/links.py: that one)
