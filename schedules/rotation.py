@@ -73,7 +73,7 @@ def best_rotation(
     rows = _starting_rows(rounds)
     if not rows:
         return None
-    search = _Search(rounds, objective, rows)
+    search = _Search(rounds, objective, rows, watch)
     for step in range(MOST_STEPS):
         answer = master([rounds.masks[row] for row in rows], rounds.best_s[rows])
         search.attained(answer)
@@ -96,6 +96,7 @@ class _Search:
     rounds: RoundSet
     objective: str
     rows: list[int]
+    watch: Watch
     value: float = 0.0
     bound: float = np.inf
     _best: tuple[tuple[int, ...], FloatArray] = ((), np.zeros(0))
@@ -127,7 +128,7 @@ class _Search:
         self.rows += better
         if better or smoothed:
             return bool(better)
-        return _refine_some(self.rounds, hopeful, worth, self.value, self._stuck)
+        return _refine_some(self.rounds, hopeful, worth, self.value, self._stuck, self.watch)
 
 
 def _starting_rows(rounds: RoundSet) -> list[int]:
@@ -195,7 +196,12 @@ def _better(
 
 
 def _refine_some(
-    rounds: RoundSet, rows: Sequence[int], worth: FloatArray, value: float, stuck: set[int]
+    rounds: RoundSet,
+    rows: Sequence[int],
+    worth: FloatArray,
+    value: float,
+    stuck: set[int],
+    watch: Watch,
 ) -> bool:
     """Refine the most hopeful rounds that stay hopeful while others are refined."""
     count = 0
@@ -207,7 +213,7 @@ def _refine_some(
         if rounds.best_s[row] == before and _is_hopeful(rounds, row, worth, value):
             stuck.add(row)
         count += 1
-        if count >= max(REFINED, len(worth) // REFINED_PART):
+        if count >= max(REFINED, len(worth) // REFINED_PART) or watch.over():
             break
     return count > 0
 
