@@ -31,9 +31,9 @@ BRIDGE = "br0"
 OUTPUT_NAME = "output.log"
 START_TIMEOUT_S = 300.0  # of daemons, under software emulation of a processor
 # Above every worker, yet not real-time: a daemon that preempts whoever sends to it wakes for each
-# packet and forwards them one by one. On two cores, 4 MB summed in the network over nine cities took
-# 1.3 to 1.5 s under SCHED_RR and 0.73 to 0.83 s so. The price: on an idle network the worst of 72
-# round trips is 6 to 8 ms too long instead of 3 to 5.
+# packet and forwards them one by one. On two cores, 4 MB summed in the network over nine cities
+# took 1.3 to 1.5 s under SCHED_RR and 0.73 to 0.83 s so. The price: on an idle network the worst
+# of 72 round trips is 6 to 8 ms too long instead of 3 to 5.
 PRIORITY = ("nice", "-n", "-20")
 
 
