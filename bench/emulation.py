@@ -395,7 +395,9 @@ def place_nodes(net: Any, rate_mbps: float, tbf: bool, folder: Path) -> tuple[li
         hosts.append(net.addHost(f"h{side}", ip=f"10.0.0.{side}/24"))
         place = folder / f"{side}"
         switches.append(
-            net.addSwitch(f"s{side}", cls=OpenVSwitch, spec=spec, directory=place, realtime=True)
+            net.addSwitch(
+                f"s{side}", cls=OpenVSwitch, spec=spec, directory=place, priority="realtime"
+            )
         )
     ends = {"intfName1": "p2", "intfName2": "p2"}
     net.addLink(*switches, cls=TCLink, bw=rate_mbps, use_tbf=tbf, **ends)

@@ -64,7 +64,12 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
 
 def emulation_options(order: Order) -> EmulationOptions:
     """Return how the order wants its WAN built."""
-    network = NetworkOptions(order.datapath, order.congestion_control, order.realtime)
+    network = NetworkOptions(
+        order.datapath,
+        order.congestion_control,
+        order.realtime,
+        throughput=order.action == "bench",
+    )
     foreign = Path(order.controller_file) if order.controller_file else None
     limits = Limits(**order.accelerator_limits)
     accelerators = dict.fromkeys(order.accelerators, limits)
@@ -87,6 +92,7 @@ def _manifest(order: Order, topology: Topology) -> dict[str, object]:
                 "local_steps": order.local_steps,
                 "outer": order.outer,
                 "realtime": order.realtime,
+                "switch_priority": emulation_options(order).network.switch_priority,
                 "mtu_bytes": topology.mtu_bytes,
                 "capture": order.capture,
                 "calibrate": order.calibrate,

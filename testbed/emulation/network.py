@@ -53,14 +53,23 @@ class NetworkOptions:
     Attributes:
         datapath: `kernel` or `userspace`.
         congestion_control: TCP's, in every island.
-        realtime: whether switch daemons get real-time priority.
+        realtime: whether the data path gets real-time priority.
+        throughput: whether switch daemons rather move many packets than each at once.
         controller: where switches find their controller, in Open vSwitch's notation.
     """
 
     datapath: str
     congestion_control: str = "cubic"
     realtime: bool = True
+    throughput: bool = False
     controller: str = f"tcp:{CONTROLLER_IP}:{OPENFLOW_PORT}"
+
+    @property
+    def switch_priority(self) -> str:
+        """What switch daemons run under, a key of `switches.PRIORITIES`."""
+        if not self.realtime:
+            return "ordinary"
+        return "throughput" if self.throughput else "realtime"
 
 
 class Network:
@@ -154,7 +163,7 @@ class Network:
                 cls=OpenVSwitch,
                 spec=self._switch_spec(code),
                 directory=self._directory / f"s{self.fabric.dpid(code)}",
-                realtime=self._options.realtime,
+                priority=self._options.switch_priority,
             )
         for code in sorted(self.fabric.accelerators):
             self._net.addHost(accelerator_end(code), cls=Host, ip=None, mac=None)

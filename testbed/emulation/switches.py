@@ -30,11 +30,16 @@ DATAPATH_TYPES = {"kernel": "system", "userspace": "netdev"}
 BRIDGE = "br0"
 OUTPUT_NAME = "output.log"
 START_TIMEOUT_S = 300.0  # of daemons, under software emulation of a processor
-# Above every worker, yet not real-time: a daemon that preempts whoever sends to it wakes for each
-# packet and forwards them one by one. On two cores, 4 MB summed in the network over nine cities
-# took 1.3 to 1.5 s under SCHED_RR and 0.73 to 0.83 s so. The price: on an idle network the worst
-# of 72 round trips is 6 to 8 ms too long instead of 3 to 5.
-PRIORITY = ("nice", "-n", "-20")
+# What switch daemons run under. Real-time keeps delays short however busy the machine is: round
+# trips between neighbours in a line of 200 switches are 1 ms too long, and 160 ms without. But a
+# daemon that preempts whoever sends to it wakes for each packet and forwards them one by one: 4 MB
+# summed in the network over nine cities took 1.3 to 1.5 s so, and 0.73 to 0.83 s at the highest
+# ordinary priority, where the worst of 72 idle round trips was 6 to 8 ms too long, not 3 to 5.
+PRIORITIES = {
+    "realtime": ("chrt", "--rr", "10"),
+    "throughput": ("nice", "-n", "-20"),
+    "ordinary": (),
+}
 
 
 @dataclass(frozen=True)
@@ -76,16 +81,16 @@ class OpenVSwitch(Switch):  # type: ignore[misc]  # Mininet has no type informat
     Args:
         spec: what the switch is told.
         directory: its private files; short, since a socket's path has at most 107 characters.
-        realtime: whether the daemon gets priority over workers, so that they cannot delay frames.
+        priority: of the daemon, a key of `PRIORITIES`.
     """
 
     def __init__(
-        self, name: str, spec: SwitchSpec, directory: Path, realtime: bool, **params: Any
+        self, name: str, spec: SwitchSpec, directory: Path, priority: str, **params: Any
     ) -> None:
         super().__init__(name, dpid=f"{spec.dpid:x}", **{**params, "inNamespace": True})
         self.spec = spec
         self.directory = directory
-        self.realtime = realtime
+        self.priority = priority
         self.daemons: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -102,7 +107,7 @@ class OpenVSwitch(Switch):  # type: ignore[misc]  # Mininet has no type informat
     def bring_up(self) -> None:
         """Start the switch daemon, once there is a database to read, and configure it."""
         _wait_for_socket(self.directory / "db.sock", self.daemons[0], self.name)
-        priority = PRIORITY if self.realtime else ()
+        priority = PRIORITIES[self.priority]
         self._spawn(*priority, "ovs-vswitchd", self._database, *self._logging)
         self.configure()
 

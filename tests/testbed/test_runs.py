@@ -261,7 +261,7 @@ def test_a_named_living_run_is_ended_by_clean(start: Callable[..., Up]) -> None:
     assert one.supervisor.wait(10) == 130
 
 
-@pytest.mark.parametrize("part", ["linkd", "ovs-vswitchd", "controller"])
+@pytest.mark.parametrize("part", ["linkd", "controller"])
 def test_a_part_that_dies_ends_the_run_with_its_name(start: Callable[..., Up], part: str) -> None:
     one = start("--links", "linkd") if part == "linkd" else start()
     one.wait_for(one.is_up)
