@@ -6,14 +6,12 @@ PyTorch takes a second to load, so that a mistake in an option is told before it
 from __future__ import annotations
 
 import os
-import sys
-import traceback
 from collections.abc import Mapping, Sequence
 
 from workloads.collectives.endpoint import Endpoint
 from workloads.collectives.interfaces import INTERFACE_VARIABLE, choose_interface
 from workloads.collectives.roster import Roster
-from workloads.errors import WorkloadError
+from workloads.command import run_and_exit
 from workloads.training.settings import parse
 
 
@@ -37,20 +35,7 @@ def take_part(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
 
 def main() -> None:
     """Run one worker and exit: 0 done, 1 failed, 2 a mistake in an option or a variable."""
-    exit_code = 1
-    try:
-        take_part(sys.argv[1:], os.environ)
-        exit_code = 0
-    except WorkloadError as error:
-        sys.stderr.write(f"error: {error}\n")
-        exit_code = error.exit_code
-    except Exception:
-        traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Gloo's threads may still wait for a peer that was lost, and unloading PyTorch would cost
-    # 0.6 s of processor time a worker: an orderly exit has nothing to add.
-    os._exit(exit_code)
+    run_and_exit(take_part)
 
 
 if __name__ == "__main__":
