@@ -24,6 +24,10 @@ def run(command: Sequence[str]) -> str:
     return done.stdout
 
 
+def _mac(side: int) -> str:
+    return f"02:00:00:00:00:0{side + 1}"
+
+
 class Trial:
     """Pairs of hosts, each pair with a wire; use it in a `with` statement.
 
@@ -48,11 +52,29 @@ class Trial:
         for side, (host, end) in enumerate(zip(self.hosts[pair], ends, strict=True)):
             with self.middle.entered():
                 near = f"{end} mtu {mtu} up type veth"
-                run(f"ip link add {near} peer name wan0 mtu {mtu} netns {host.path}".split())
+                far = f"wan0 address {_mac(side)} mtu {mtu} netns {host.path}"
+                run(f"ip link add {near} peer name {far}".split())
             with host.entered():
-                run(["ip", "address", "add", f"{self.address(pair, side)}/24", "dev", "wan0"])
-                run(["ip", "link", "set", "wan0", "up"])
-                run(["ip", "link", "set", "lo", "up"])
+                for command in self._host_commands(pair, side):
+                    run(command.split())
+
+    def _host_commands(self, pair: int, side: int) -> list[str]:
+        """Return what sets a host up so that it sends nothing by itself: frames are counted.
+
+        The kernel asks anew for an address it has not heard from for a while, and IPv6 announces
+        itself; both would be frames that nobody sent.
+        """
+        neighbour = f"{self.address(pair, 1 - side)} lladdr {_mac(1 - side)} nud permanent"
+        return [
+            *(
+                f"sysctl -qe -w net.ipv6.conf.{which}.disable_ipv6=1"
+                for which in ("all", "default")
+            ),
+            f"ip address add {self.address(pair, side)}/24 dev wan0",
+            "ip link set wan0 up",
+            "ip link set lo up",
+            f"ip neighbour replace {neighbour} dev wan0",
+        ]
 
     @staticmethod
     def address(pair: int, side: int) -> str:

@@ -187,6 +187,15 @@ def test_counters_add_up(plain: Rig) -> None:
     assert after.unasked_drops == before.unasked_drops
 
 
+def test_hosts_send_nothing_by_themselves(backend_name: str, tmp_path: Path) -> None:
+    # Address resolution and IPv6 would be frames that no count of datagrams explains.
+    with rig(backend_name, tmp_path) as made:
+        sent_by_the_rig = 1
+        made.carry(10)
+        assert made.counters().frames_in == sent_by_the_rig + 10
+        assert made.counters(FORWARD.reverse).frames_in == 0
+
+
 def test_tcp_with_segmentation_offload_comes_through_whole(plain: Rig) -> None:
     plain.change(rate_mbps=100, one_way_delay_ms=2)
     data = tcp_transfer(plain, 2_000_000)
