@@ -3,8 +3,9 @@
     background:
       - {source: NYC, target: LON, protocol: tcp, rate_mbps: 2000}
       - {source: SIN, target: BAR, protocol: udp, rate_mbps: 1000, on_s: 2, off_s: 1}
-      - {job: {sites: [FRA, LON, NYC], message_mb: 200, compute_s: 0.5}}
     traffic_matrix: offered.csv        # source,target,rate_mbps[,protocol]
+    tenants:
+      - {sites: [FRA, LON, NYC], message_mb: 200, compute_s: 0.5}
 
 Rates and messages are those of the real network, as in a topology file: an emulation at rate_scale
 0.01 carries a hundredth of them, so that times stay real. Times count from the moment when all
@@ -15,17 +16,33 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
 
 from topologies.errors import UserError
 from topologies.model import Topology
 
 PROTOCOLS = ("tcp", "udp")
-PATTERNS = ("fixed", "exponential")
+MOST_MBPS = 1e6
 MATRIX_COLUMNS = ("source", "target", "rate_mbps")
+
+Code = Annotated[str, Field(min_length=1, max_length=8, description="a site's code, such as NYC")]
+RateMbps = Annotated[
+    float, Field(gt=0, le=MOST_MBPS, description="Mbit/s of the real network, before rate_scale")
+]
+MessageMb = Annotated[
+    float, Field(gt=0, le=1e7, description="MB of the real network, before rate_scale")
+]
+Seconds = Annotated[
+    float, Field(ge=0, le=1e6, allow_inf_nan=False, description="seconds, 0 or more")
+]
+Span = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False, description="seconds above 0")]
+
+_NO_OTHER_FIELDS = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True)
@@ -44,15 +61,17 @@ class BackgroundFlow:
         pattern: `fixed` spans, or `exponential` ones with these means.
     """
 
-    source: str
-    target: str
-    protocol: str = "tcp"
-    rate_mbps: float | None = None
-    start_s: float = 0.0
-    stop_s: float | None = None
-    on_s: float | None = None
-    off_s: float | None = None
-    pattern: str = "fixed"
+    __pydantic_config__ = _NO_OTHER_FIELDS
+
+    source: Code
+    target: Code
+    protocol: Literal["tcp", "udp"] = "tcp"
+    rate_mbps: RateMbps | None = None
+    start_s: Seconds = 0.0
+    stop_s: Span | None = None
+    on_s: Span | None = None
+    off_s: Span | None = None
+    pattern: Literal["fixed", "exponential"] = "fixed"
 
 
 @dataclass(frozen=True)
@@ -67,99 +86,25 @@ class TenantJob:
         stop_s: when it ends; None with the training.
     """
 
-    sites: tuple[str, ...]
-    message_mb: float
-    compute_s: float = 0.0
-    start_s: float = 0.0
-    stop_s: float | None = None
+    __pydantic_config__ = _NO_OTHER_FIELDS
+
+    sites: Annotated[tuple[Code, ...], Field(min_length=2)]
+    message_mb: MessageMb
+    compute_s: Seconds = 0.0
+    start_s: Seconds = 0.0
+    stop_s: Span | None = None
 
 
-Background = tuple[BackgroundFlow | TenantJob, ...]
-
-_SECONDS = {"type": "number", "minimum": 0, "maximum": 1e6, "description": "seconds"}
-_SPAN = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6, "description": "seconds above 0"}
-_CODE = {"type": "string", "description": "code of a site"}
-_RATE = {
-    "type": "number",
-    "exclusiveMinimum": 0,
-    "maximum": 1e6,
-    "description": "Mbit/s above 0, of the real network",
-}
-FLOW_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["source", "target"],
-    "properties": {
-        "source": _CODE,
-        "target": _CODE,
-        "protocol": {"enum": list(PROTOCOLS)},
-        "rate_mbps": _RATE,
-        "start_s": _SECONDS,
-        "stop_s": _SPAN,
-        "on_s": _SPAN,
-        "off_s": _SPAN,
-        "pattern": {"enum": list(PATTERNS)},
-    },
-}
-JOB_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["job"],
-    "properties": {
-        "job": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["sites", "message_mb"],
-            "properties": {
-                "sites": {"type": "array", "items": _CODE, "minItems": 2, "uniqueItems": True},
-                "message_mb": {
-                    "type": "number",
-                    "exclusiveMinimum": 0,
-                    "maximum": 1e7,
-                    "description": "MB above 0, of the real network",
-                },
-                "compute_s": _SECONDS,
-                "start_s": _SECONDS,
-                "stop_s": _SPAN,
-            },
-        }
-    },
-}
-BACKGROUND_SCHEMA: Mapping[str, Any] = {
-    "if": {"type": "object", "required": ["job"]},
-    "then": JOB_SCHEMA,
-    "else": FLOW_SCHEMA,
-}
+Entry = BackgroundFlow | TenantJob
 
 
-def read_background(items: Iterable[Mapping[str, Any]]) -> Background:
-    """Return the entries of a checked list; see `BACKGROUND_SCHEMA`."""
-    return tuple(
-        _job(item["job"]) if "job" in item else BackgroundFlow(**_floats(BackgroundFlow, item))
-        for item in items
-    )
+def check_entry(entry: Entry, topology: Topology) -> None:
+    """Raise UserError for what this network cannot have beside a training, with what is right."""
+    _check_sites(entry, topology)
+    _check_times(entry)
 
 
-def _job(item: Mapping[str, Any]) -> TenantJob:
-    return TenantJob(**{**_floats(TenantJob, item), "sites": tuple(item["sites"])})
-
-
-def _floats(kind: type, item: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {field.name for field in fields(kind) if "float" in str(field.type)}
-    return {k: float(v) if k in numbers and v is not None else v for k, v in item.items()}
-
-
-def check_background(entries: Sequence[BackgroundFlow | TenantJob], topology: Topology) -> None:
-    """Raise UserError for the first entry that this network cannot have, with what is right."""
-    for place, entry in enumerate(entries):
-        try:
-            _check_sites(entry, topology)
-            _check_times(entry)
-        except UserError as error:
-            raise UserError(f"background: item {place + 1}: {error}") from None
-
-
-def _check_sites(entry: BackgroundFlow | TenantJob, topology: Topology) -> None:
+def _check_sites(entry: Entry, topology: Topology) -> None:
     sites = entry.sites if isinstance(entry, TenantJob) else (entry.source, entry.target)
     for site in sites:
         if site not in topology.codes:
@@ -170,7 +115,7 @@ def _check_sites(entry: BackgroundFlow | TenantJob, topology: Topology) -> None:
         raise UserError(f"{sites[0]} would send to itself; name different sites")
 
 
-def _check_times(entry: BackgroundFlow | TenantJob) -> None:
+def _check_times(entry: Entry) -> None:
     if entry.stop_s is not None and entry.stop_s <= entry.start_s:
         raise UserError(f"stop_s: {entry.stop_s:g} is not after start_s, {entry.start_s:g}")
     if isinstance(entry, TenantJob):
@@ -206,19 +151,25 @@ def read_traffic_matrix(path: Path, topology: Topology) -> tuple[BackgroundFlow,
     return tuple(flow for flow in flows if flow.rate_mbps)
 
 
-def _matrix_flow(row: Mapping[str, Any], place: str, topology: Topology) -> BackgroundFlow:
+def _matrix_flow(row: Mapping[str, str | None], place: str, topology: Topology) -> BackgroundFlow:
+    rate_mbps = _matrix_rate(row["rate_mbps"], place)
     protocol = row.get("protocol") or "tcp"
     if protocol not in PROTOCOLS:
         raise UserError(f"{place}: protocol: {protocol!r} is none of {', '.join(PROTOCOLS)}")
-    try:
-        rate_mbps = float(row["rate_mbps"])
-    except (TypeError, ValueError):
-        rate_mbps = math.nan
-    if not 0 <= rate_mbps <= _RATE["maximum"]:  # type: ignore[operator]
-        raise UserError(f"{place}: rate_mbps: {row['rate_mbps']!r} is no number of Mbit/s")
-    flow = BackgroundFlow(str(row["source"]), str(row["target"]), protocol, rate_mbps)
+    spoken: Literal["tcp", "udp"] = "udp" if protocol == "udp" else "tcp"
+    flow = BackgroundFlow(str(row["source"]), str(row["target"]), spoken, rate_mbps)
     try:
         _check_sites(flow, topology)
     except UserError as error:
         raise UserError(f"{place}: {error}") from None
     return flow
+
+
+def _matrix_rate(text: str | None, place: str) -> float:
+    try:
+        rate_mbps = float(text or "")
+    except ValueError:
+        rate_mbps = math.nan
+    if not 0 <= rate_mbps <= MOST_MBPS:
+        raise UserError(f"{place}: rate_mbps: {text!r} is no number of Mbit/s")
+    return rate_mbps
