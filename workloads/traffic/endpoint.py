@@ -47,6 +47,9 @@ class Traffic:
         stop_sending: set when no more is to be sent.
         over: set when nothing is to be received any more.
         failures: what threads could not do.
+        threads: of all receivers, then of all senders.
+        told: what was reported last, by place.
+        looked_s: UNIX time of the last report.
     """
 
     ends: Sequence[FlowEnd]
@@ -57,6 +60,7 @@ class Traffic:
     failures: list[Exception] = field(default_factory=list)
     threads: list[threading.Thread] = field(default_factory=list)
     told: dict[int, Counts] = field(default_factory=dict)
+    looked_s: float = field(default_factory=time.time)
 
     def listen(self) -> None:
         """Open all receivers."""
@@ -87,9 +91,10 @@ class Traffic:
     def report(self) -> None:
         """Print the totals that moved; raises what a thread could not do."""
         tallies = [*self.received.values(), *self.sent.values()]
-        rows = changed_rows(tallies, self.told)
+        rows, now_s = changed_rows(tallies, self.told), time.time()
         if rows:
-            say("traffic", flows=rows)
+            say("traffic", before=self.looked_s, flows=rows)
+        self.looked_s = now_s
         if self.failures and not self.stop_sending.is_set():
             raise self.failures[0]
 
