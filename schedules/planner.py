@@ -172,7 +172,7 @@ def _written(problem: Problem, solved: Solved, watch: Watch) -> Plan:
         latency_counted=problem.count_latency,
         constraints=problem.constraints,
         rounds=tuple(
-            _planned_round(problem, chosen, share)
+            planned_round(problem, chosen, share)
             for chosen, share in zip(solution.rounds, solution.shares, strict=True)
         ),
         cycle=order,
@@ -196,7 +196,8 @@ def _most_run_first(solution: Solution) -> Solution:
     return replace(solution, rounds=rounds, shares=tuple(solution.shares[n] for n in by_share))
 
 
-def _planned_round(problem: Problem, chosen: ChosenRound, share: float) -> PlannedRound:
+def planned_round(problem: Problem, chosen: ChosenRound, share: float) -> PlannedRound:
+    """Write a round down with its trees and what it should take."""
     codes = problem.network.codes
     return PlannedRound(
         cliques=tuple(tuple(codes[site] for site in work.members) for work in chosen.works),
