@@ -145,7 +145,7 @@ def read_traffic_matrix(path: Path, topology: Topology) -> tuple[BackgroundFlow,
     missing = [name for name in MATRIX_COLUMNS if name not in columns]
     strange = [str(name) for name in columns if name not in (*MATRIX_COLUMNS, "protocol")]
     if missing or strange:
-        wrong = f"lacks the column {missing[0]}" if missing else f"has a column {strange[0]!r}"
+        wrong = f"lacks the column {missing[0]!r}" if missing else f"has a column {strange[0]!r}"
         raise UserError(f"{path}:1: {wrong}; columns are source,target,rate_mbps[,protocol]")
     flows = [_matrix_flow(row, f"{path}:{line}", topology) for line, row in enumerate(rows, 2)]
     return tuple(flow for flow in flows if flow.rate_mbps)
