@@ -1,0 +1,150 @@
+"""The timeline of the workers: what each did, and what its access port carried, over the run.
+
+Each worker has two lanes. The upper one is its phases, from its own rows. The lower one is what its
+access port sent (up) and received (down), from the counters of `links.csv`, as a share of its rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, PathPatch
+from matplotlib.path import Path as Outline
+
+from testbed.report.palette import LIGHT
+from testbed.report.phases import COMPUTE, EXCHANGE, PHASE_KINDS, WAIT, Phase, shares
+from testbed.report.plotting import new_plot
+from testbed.report.run_plots import Plot
+from testbed.report.traffic import Floats, edges_s, rates_mbps
+from testbed.report.view import RunView
+from topologies.model import Direction
+
+MOST_WORKERS = 24
+MOST_PHASES = 6000
+STRETCHES, STRETCHES_ON_PHONE = 240, 110
+PHASE_TOP, PHASE_HEIGHT = 0.10, 0.30
+TRAFFIC_MIDDLE, TRAFFIC_HEIGHT = 0.68, 0.22
+
+
+def timeline_plot(view: RunView) -> Plot | None:
+    """Return the timeline; None where no worker finished anything."""
+    phases = view.phases[:MOST_PHASES]
+    if not phases:
+        return None
+    sites = shown_sites(phases)
+    caption = (
+        "Upper lane: what the worker did. Lower lane: what its access port sent (up) and received "
+        "(down), full height being its rate. "
+    )
+    if len(sites) < len({phase.site for phase in phases}):
+        caption += f"The {len(sites)} islands that computed longest are shown. "
+    caption += "trace.json has every phase and counter for ui.perfetto.dev."
+    return Plot(
+        "timeline",
+        "What every worker did",
+        caption,
+        ("workers/", "links.csv"),
+        _timeline(view, phases, sites, (12.6, 0.9 + 0.50 * len(sites)), STRETCHES),
+        _timeline(view, phases, sites, (5.4, 0.9 + 0.46 * len(sites)), STRETCHES_ON_PHONE),
+    )
+
+
+def shown_sites(phases: Sequence[Phase]) -> list[str]:
+    """Return the sites to show: all, or of many those that computed longest; sorted."""
+    spent = shares(phases)
+    longest = sorted(spent, key=lambda site: (-spent[site][COMPUTE], site))[:MOST_WORKERS]
+    return sorted(longest)
+
+
+def _timeline(
+    view: RunView,
+    phases: Sequence[Phase],
+    sites: Sequence[str],
+    size_inches: tuple[float, float],
+    stretches: int,
+) -> Figure:
+    figure, axes = new_plot(size_inches)
+    places = {site: place for place, site in enumerate(sites)}
+    start, end = view.start_s, max(phase.end_s for phase in phases)
+    for kind in PHASE_KINDS:
+        _bars(axes, [p for p in phases if p.kind == kind and p.site in places], places, start)
+    edges = edges_s(start, end, stretches)
+    for site, place in places.items():
+        _traffic(axes, view, site, place, edges, start)
+    _mark_rounds(axes, view, start)
+    axes.set(xlim=(0, end - start), ylim=(len(sites), 0), xlabel="seconds")
+    axes.set_yticks([place + 0.5 for place in places.values()], list(sites), weight="bold")
+    axes.grid(visible=False)
+    axes.spines["left"].set_visible(False)
+    _legend(axes)
+    return figure
+
+
+def _bars(axes: Axes, phases: Sequence[Phase], places: Mapping[str, int], start: float) -> None:
+    """Draw all phases of one kind as one path, which keeps the drawing small."""
+    if not phases:
+        return
+    corners = np.empty((len(phases), 5, 2))
+    for i, phase in enumerate(phases):
+        top = places[phase.site] + PHASE_TOP
+        left, right, bottom = phase.start_s - start, phase.end_s - start, top + PHASE_HEIGHT
+        corners[i] = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+    codes = np.tile(
+        [Outline.MOVETO, Outline.LINETO, Outline.LINETO, Outline.LINETO, Outline.CLOSEPOLY],
+        len(phases),
+    )
+    outline = Outline(corners.reshape(-1, 2), codes)
+    axes.add_patch(PathPatch(outline, facecolor=LIGHT[phases[0].kind], linewidth=0))
+
+
+def _traffic(axes: Axes, view: RunView, site: str, place: int, edges: Floats, start: float) -> None:
+    middle = place + TRAFFIC_MIDDLE
+    axes.axhline(middle, color=LIGHT["faint"], linewidth=0.7, zorder=0)
+    for direction, sign, colour in (
+        (Direction.up(site), -1, LIGHT["send"]),
+        (Direction.down(site), 1, LIGHT["receive"]),
+    ):
+        series = view.material.links.get(direction)
+        if series is None:
+            continue
+        rates = rates_mbps(series, edges)
+        full = view.material.rates_mbps.get(str(direction)) or max(float(rates.max()), 1e-9)
+        used = np.asarray(np.round(np.minimum(1.0, rates / full), 2), dtype=np.float64)
+        steps = _steps(edges - start, np.asarray(middle + sign * TRAFFIC_HEIGHT * used), middle)
+        axes.add_patch(PathPatch(Outline(steps), facecolor=colour, linewidth=0))
+
+
+def _steps(edges: Floats, heights: Floats, base: float) -> Floats:
+    """Return the outline of a stepped area, with a corner only where the height changes."""
+    levels = np.concatenate([[base], heights, [base]])
+    changes = np.flatnonzero(np.diff(levels))
+    x = np.repeat(edges[changes], 2)
+    y = np.column_stack([levels[changes], levels[changes + 1]]).ravel()
+    return np.column_stack([x, y]) if len(x) else np.array([[edges[0], base]])
+
+
+def _mark_rounds(axes: Axes, view: RunView, start: float) -> None:
+    """Mark where rounds begin, and number them above as far as there is room."""
+    every = max(1, -(-len(view.rounds) // 20))
+    for one in view.rounds[::every]:
+        axes.axvline(one.start - start, color=LIGHT["faint"], linewidth=0.9, zorder=0)
+
+
+def _legend(axes: Axes) -> None:
+    kinds = [(COMPUTE, COMPUTE), (WAIT, WAIT), (EXCHANGE, EXCHANGE)]
+    named = [*kinds, ("send", "sent"), ("receive", "received")]
+    handles = [Patch(facecolor=LIGHT[colour], label=label) for colour, label in named]
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=5,
+        borderaxespad=0.2,
+        handlelength=0.9,
+        handleheight=0.9,
+        columnspacing=1.0,
+        handletextpad=0.5,
+    )
