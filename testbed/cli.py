@@ -34,6 +34,7 @@ from testbed.cli_options import (
     SumSlots,
     Topo,
 )
+from testbed.experiment.cli import emulate_command, run_command
 from testbed.group_cli import group_app
 from testbed.launch import RunChoices, accelerator_limits, accelerator_sites, launch
 from testbed.progress import make_console
@@ -41,7 +42,6 @@ from testbed.reaching import access_to, ask_controller
 from topologies.errors import AtollError, UserError, describe
 from topologies.files import available, load
 from topologies.model import Topology
-from workloads.training.settings import DEFAULT_LOCAL_STEPS, OUTER_OPTIMIZERS
 
 app = typer.Typer(
     name="atoll",
@@ -61,6 +61,8 @@ app.add_typer(group_app, name="group")
 app.add_typer(bench_app, name="bench")
 app.command(name="plan")(plan_command)
 app.command(name="bounds")(bounds_command)
+app.command(name="emulate")(emulate_command)
+app.command(name="run")(run_command)
 
 
 @app.command()
@@ -74,46 +76,6 @@ def doctor(as_json: Json = False) -> None:
     else:
         print_report(report, make_console())
     raise typer.Exit(0 if report.can_emulate else 1)
-
-
-@app.command()
-def emulate(
-    topology: Topo = "nine_city",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Synchronizations.")] = 6,
-    local_steps: Annotated[
-        int | None, typer.Option(min=1, help="Optimizer steps a round; 10, or 1 with none.")
-    ] = None,
-    outer: Annotated[str, typer.Option(help="Outer optimizer: mean, diloco or none.")] = "mean",
-    rate_scale: Scale = None,
-    seed: Seed = 1,
-    capture: Annotated[bool, typer.Option("--capture", help="Capture packets per link.")] = False,
-    datapath: Datapath = None,
-    links: Links = None,
-    congestion_control: Congestion = "cubic",
-    realtime: RealTime = True,
-    runs: Runs = Path("runs"),
-    timeout_s: Annotated[float, typer.Option(min=1.0, help="Limit of the training.")] = 900.0,
-    calibrate: Calibrate = True,
-    as_json: Json = False,
-) -> None:
-    """Build the WAN, train one model over it, count every byte, leave a record and nothing else."""
-    choices = RunChoices(
-        "emulate", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
-    )
-    if outer not in OUTER_OPTIMIZERS:
-        raise UserError(f"--outer: {outer!r} is none of {', '.join(OUTER_OPTIMIZERS)}")
-    if outer == "none" and local_steps not in (None, 1):
-        raise UserError("--local-steps: with --outer none gradients are averaged at each step")
-    more = {
-        "rounds": rounds,
-        "local_steps": local_steps or (1 if outer == "none" else DEFAULT_LOCAL_STEPS),
-        "outer": outer,
-        "capture": capture,
-        "timeout_s": timeout_s,
-        "calibrate": calibrate,
-        "as_json": as_json,
-    }
-    raise typer.Exit(launch(choices, more, make_console(stderr=as_json)))
 
 
 @app.command(name="calibrate")

@@ -23,6 +23,8 @@ Links = Annotated[str | None, typer.Option("--links", help="netem or linkd.")]
 Congestion = Annotated[str, typer.Option("--congestion-control", help="TCP's, in every island.")]
 RealTime = Annotated[bool, typer.Option(help="Real-time priority for the data path.")]
 Calibrate = Annotated[bool, typer.Option(help="Measure every link before relying on it.")]
+Capture = Annotated[bool, typer.Option("--capture", help="Capture packets per link.")]
+TimeLimit = Annotated[float, typer.Option(min=1.0, help="Limit of each training, in seconds.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Where run records are kept.")]
 Sites = Annotated[
     str | None,

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -181,8 +181,20 @@ def make_order(
     )
 
 
-def launch(choices: RunChoices, more: Mapping[str, Any], console: Console) -> int:
-    """Examine the machine, then carry out what was chosen; returns the exit code."""
+def launch(
+    choices: RunChoices,
+    more: Mapping[str, Any],
+    console: Console,
+    check: Callable[[Report], None] | None = None,
+) -> int:
+    """Examine the machine, then carry out what was chosen; returns the exit code.
+
+    Args:
+        choices: what the user chose.
+        more: further fields of the order.
+        console: for people.
+        check: refuses a machine that cannot do what is asked, such as one with too little memory.
+    """
     topology = load(choices.topology)
     check_choices(choices, topology)
     report = diagnose()
@@ -190,6 +202,8 @@ def launch(choices: RunChoices, more: Mapping[str, Any], console: Console) -> in
     if not report.can_emulate:
         raise MachineError("this machine cannot emulate; the lines marked missing above say why")
     check_available(choices, report)
+    if check is not None:
+        check(report)
     order = make_order(choices, more, topology, report)
     warn_of_load(order, topology, report, console)
     return supervise(order)

@@ -16,19 +16,23 @@ class Order:
     """One run as it was asked for; everything the command line decides is here.
 
     Attributes:
-        action: `emulate` (train and end), `bench` (measure collectives and end), `calibrate`
-            (measure links thoroughly and end) or `up` (hold the network until told to end).
+        action: `train` (carry out an experiment and end), `bench` (measure collectives and end),
+            `calibrate` (measure links thoroughly and end) or `up` (hold the network until told to
+            end).
         topology: name of a bundled topology or path of a file.
         rate_scale: emulated rate / real rate.
         datapath: `kernel` or `userspace`, as the doctor chose.
         link_backend: `netem` or `linkd`, as the doctor chose.
         controller_file: somebody's Ryu application to run instead of ours.
-        local_steps: optimizer steps between two synchronizations.
+        experiment: for the action `train`; see `testbed.experiment.file.to_data`.
+        trainings: for each of its variants the `schedule` and the `message_bytes` it was planned
+            for; see `testbed.experiment.schedule.to_data`.
         accelerators: sites that get an accelerator.
         accelerator_limits: of each of them; see `testbed.accelerator.process.Limits`.
         bench: what to measure, for the action `bench`; see `testbed.benching.options`.
+        throughput: whether switch daemons rather move many packets than each at once.
         calibrate: whether links are measured before they are relied on.
-        timeout_s: limit of the whole training.
+        timeout_s: limit of each training.
         as_json: whether standard output is for figures alone.
         command: what the user typed, for the record.
     """
@@ -43,15 +47,15 @@ class Order:
     congestion_control: str = "cubic"
     realtime: bool = True
     controller_file: str | None = None
-    rounds: int = 6
-    local_steps: int = 10
-    outer: str = "mean"
     seed: int = 1
+    experiment: Mapping[str, Any] | None = None
+    trainings: Sequence[Mapping[str, Any]] = ()
     capture: bool = False
     calibrate: bool = True
     accelerators: Sequence[str] = ()
     accelerator_limits: Mapping[str, Any] = field(default_factory=dict)
     bench: Mapping[str, Any] | None = None
+    throughput: bool = False
     as_json: bool = False
     timeout_s: float = 900.0
     command: str = ""

@@ -16,6 +16,8 @@ from testbed.deploy.island import Islands, start_islands
 from testbed.deploy.island_files import IslandSeat
 from testbed.emulation.emulation import Emulation, EmulationOptions, emulation
 from testbed.emulation.network import NetworkOptions
+from testbed.experiment.conduct import conduct
+from testbed.experiment.file import from_data
 from testbed.measure.reach import Probing, Reachability, asked_round_trips, measure
 from testbed.order import Order
 from testbed.ownership import RuntimeDirectory
@@ -23,9 +25,8 @@ from testbed.progress import Stages
 from testbed.record.manifest import RunDescription, collect_manifest
 from testbed.record.tables import reach_table
 from testbed.record.writer import RunRecord
-from testbed.training import train
 from topologies.errors import RunError
-from topologies.files import load
+from topologies.files import dump, load
 from topologies.model import Topology
 
 POLL_S = 0.5
@@ -37,8 +38,10 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
     Raises:
         AtollError: the run could not be carried through. Its record says so too.
     """
-    topology = load(order.topology).scaled(order.rate_scale)
+    real = load(order.topology)
+    topology = real.scaled(order.rate_scale)
     record = RunRecord.create(Path(order.record_directory), _manifest(order, topology))
+    record.write_topology(dump(real))
     with record, Stages(console) as stages:
         options = emulation_options(order)
         with emulation(topology, options, runtime, stages.announce) as wan:
@@ -59,7 +62,7 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
                     return _hold(wan, islands, record, stages)
                 if order.action == "bench":
                     return measure_collectives(order, wan, islands, record, stages)
-                return train(order, wan, islands, reach, record, stages)
+                return conduct(order, wan, islands, reach, record, stages)
 
 
 def emulation_options(order: Order) -> EmulationOptions:
@@ -68,7 +71,7 @@ def emulation_options(order: Order) -> EmulationOptions:
         order.datapath,
         order.congestion_control,
         order.realtime,
-        throughput=order.action == "bench",
+        throughput=order.throughput or order.action == "bench",
     )
     foreign = Path(order.controller_file) if order.controller_file else None
     limits = Limits(**order.accelerator_limits)
@@ -77,7 +80,7 @@ def emulation_options(order: Order) -> EmulationOptions:
 
 
 def _manifest(order: Order, topology: Topology) -> dict[str, object]:
-    return collect_manifest(
+    manifest = collect_manifest(
         RunDescription(
             run_id=order.run_id,
             topology=topology.name,
@@ -88,9 +91,6 @@ def _manifest(order: Order, topology: Topology) -> dict[str, object]:
             congestion_control=order.congestion_control,
             command=order.command,
             settings={
-                "rounds": order.rounds,
-                "local_steps": order.local_steps,
-                "outer": order.outer,
                 "realtime": order.realtime,
                 "switch_priority": emulation_options(order).network.switch_priority,
                 "mtu_bytes": topology.mtu_bytes,
@@ -99,6 +99,19 @@ def _manifest(order: Order, topology: Topology) -> dict[str, object]:
             },
         )
     )
+    return {**manifest, **_of_experiment(order)}
+
+
+def _of_experiment(order: Order) -> dict[str, object]:
+    """Return what a manifest says of an experiment: all of it, and of a plain one its variant."""
+    if order.experiment is None:
+        return {}
+    experiment = from_data(order.experiment)
+    found: dict[str, object] = {"experiment": dict(order.experiment)}
+    if experiment.is_plain:
+        only = experiment.variants[0]
+        found |= {"variant": only.name, "repetition": 1, "capability": only.capability}
+    return found
 
 
 def interface_names(wan: Emulation) -> dict[str, dict[str, str]]:

@@ -1,151 +1,286 @@
-"""The experiment itself: deploy a worker to each island, let them train, count what they send.
+"""One training on a standing WAN: start a worker on each island, follow them, count what they send.
 
-Ranks follow the best ring of the network. Gloo's ring sends *downwards*, from rank r to rank r - 1
-(`workloads.collectives.ring`), so rank order is the best ring's order read backwards.
+What is trained and who meets whom is a `Job` (`testbed.experiment.job`). Here it is carried out:
+trees are laid out, workers told their rounds, background traffic and faults let happen at their
+times, rounds written down as they settle, and what came of it summed up.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from schedules.ring import best_ring_order, ring_share
 from testbed.capturing import Captured, capturing
-from testbed.deploy.environment import command_line, worker_environments
 from testbed.deploy.fleet import Fleet
-from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
-from testbed.measure.counters import WireEnds, wire_ends
-from testbed.measure.predict import Hop, expected_bytes, ring_bound, ring_hops
+from testbed.experiment import schedule as schedules
+from testbed.experiment import target
+from testbed.experiment.background import Background, started
+from testbed.experiment.background_model import Entry
+from testbed.experiment.faults import Faults, reroutes
+from testbed.experiment.job import LAYERS_NAME, OUTPUT_NAME, STOP_NAME, Job
+from testbed.experiment.model import Experiment
+from testbed.experiment.trees import groups_of, installed, lay_out_groups, push_groups
+from testbed.innetwork.layout import Layout, Numbering
+from testbed.measure.planned import RoundPlan
 from testbed.measure.reach import Reachability
 from testbed.measure.sampler import Sampler
+from testbed.measure.windows import round_rows
 from testbed.measure.witnesses import compare_witnesses
 from testbed.monitor.watch import FILE_NAME as FIDELITY_NAME
 from testbed.monitor.watch import FidelityMonitor
 from testbed.order import Order
 from testbed.progress import Stages
-from testbed.record.summary import Evidence, Summary, settled_rounds, summarize
-from testbed.record.tables import link_table, number, round_table, traffic_table
+from testbed.record.evidence import Evidence, settled_rounds
+from testbed.record.summary import Summary, summarize
 from testbed.record.writer import RunRecord
-from testbed.workers import (
-    WORK_DIRECTORY,
-    Reports,
-    Rows,
-    alive,
-    deploy,
-    island_progress,
-    sampling,
-)
-from topologies.model import Direction
-from workloads.collectives.ring import expected_ring_payload_bytes
+from testbed.workers import Reports, Rows, alive, sampling
 
-OUTPUT_DIRECTORY = "/tmp/job/out"
 SETTLE_S = 0.8
+FOLLOW_S = 0.5
 
 
 @dataclass(frozen=True)
-class Job:
-    """One training on a standing WAN: what is needed to start it and to judge it.
+class Standing:
+    """What the trainings of a run have in common: the WAN they use one after the other.
 
     Attributes:
-        rank_order: site codes; the place is the rank.
-        hops: the ring's hops, source and target, in the direction in which bytes flow.
+        fleet: connections to its islands, to which `workloads` was deployed.
+        background: entries of traffic beside each training.
+        numbering: of all trees of the run.
     """
 
     order: Order
+    experiment: Experiment
     wan: Emulation
-    rank_order: tuple[str, ...]
-    hops: tuple[Hop, ...]
-    ends: Mapping[Direction, WireEnds]
-
-    @classmethod
-    def of(cls, order: Order, wan: Emulation) -> Job:
-        """Plan the job: the best ring of the network decides the ranks."""
-        ring = best_ring_order(wan.topology)
-        ends = wire_ends({wire.index: wire.forward for wire in wan.network.wires})
-        return cls(order, wan, tuple(reversed(ring)), ring_hops(ring), ends)
-
-    def commands(self) -> dict[str, str]:
-        """Return the command line of the worker at each site."""
-        order, fabric = self.order, self.wan.fabric
-        environments = worker_environments(
-            fabric, self.rank_order, python_path=[Path(WORK_DIRECTORY)]
-        )
-        argv = [sys.executable, "-m", "workloads.training.train"]
-        argv += ["--rounds", str(order.rounds), "--outer", order.outer, "--seed", str(order.seed)]
-        argv += ["--out", OUTPUT_DIRECTORY, "--events"]
-        if order.outer != "none":
-            argv += ["--local-steps", str(order.local_steps)]
-        return {
-            site: command_line(argv, environment, WORK_DIRECTORY)
-            for site, environment in environments.items()
-        }
-
-    def payload(self, message_bytes: int) -> dict[Hop, float]:
-        """Return what gloo's ring sends along each hop in one round, chunk by chunk."""
-        rank = {site: number for number, site in enumerate(self.rank_order)}
-        members = len(self.rank_order)
-        return {
-            hop: float(expected_ring_payload_bytes(message_bytes, members, rank[hop[0]]))
-            for hop in self.hops
-        }
-
-    def plan(self) -> dict[str, Any]:
-        """Return the plan of the run as the manifest keeps it: one clique, a ring."""
-        return {
-            "objective": "ring",
-            "rank_order": list(self.rank_order),
-            "rounds": [{"cliques": [list(self.wan.topology.codes)], "collective": "ring"}],
-        }
+    fleet: Fleet
+    reach: Reachability
+    stages: Stages
+    background: Sequence[Entry] = ()
+    numbering: Numbering = field(default_factory=Numbering)
 
 
-def train(
-    order: Order,
-    wan: Emulation,
-    islands: Islands,
-    reach: Reachability,
-    record: RunRecord,
-    stages: Stages,
-) -> int:
-    """Train over the standing WAN and write what came of it; returns the exit code.
+@dataclass
+class Course:
+    """A training under way.
+
+    Attributes:
+        furthest: the round after which workers were told to end; None while they were not.
+    """
+
+    job: Job
+    standing: Standing
+    record: RunRecord
+    sampler: Sampler
+    background: Background
+    faults: Faults
+    reports: Reports
+    furthest: int | None = None
+    began: bool = False
+    looked_at: float = 0.0
+
+    def check(self) -> None:
+        """Let what is due happen, and look at what workers have said meanwhile."""
+        self.faults.check()
+        self.background.check()
+        now = time.monotonic()
+        if now - self.looked_at >= FOLLOW_S and self.reports.has_news():
+            self.looked_at = now
+            self._follow(self.reports.snapshot())
+
+    def _follow(self, rows: Rows) -> None:
+        if len(rows) < len(self.job.rank_order):
+            return
+        if not self.began:
+            self.began = True
+            self.background.begin(time.time())
+            self.faults.begin()
+        settled = settled_rounds(evidence_of(self.job, rows, self.sampler))
+        self.record.rounds(settled)
+        self._end_at_target(rows, settled)
+        done = min(len(round_rows(site_rows)) for site_rows in rows.values())
+        self.standing.stages.advance(done, _note(settled))
+
+    def _end_at_target(self, rows: Rows, settled: Sequence[Mapping[str, Any]]) -> None:
+        wanted = self.job.variant.target_loss
+        if wanted is None or self.furthest is not None or not target.is_reached(settled, wanted):
+            return
+        finished = max(max(round_rows(site_rows)) for site_rows in rows.values())
+        self.furthest = target.last_round(finished, settled)
+        if self.furthest + 1 < self.job.variant.rounds:
+            _push_text(self, STOP_NAME, target.stop_file(self.furthest))
+        self.record.event("target_reached", target_loss=wanted, after_round=self.furthest)
+
+
+def _note(settled: Sequence[Mapping[str, Any]]) -> str:
+    if not settled:
+        return ""
+    last = settled[-1]
+    loss = last["held_out_loss"]
+    shown = "" if loss is None else f"held-out loss {loss:.3f}, "
+    return f"{shown}sync {last['sync_s']:.1f} s"
+
+
+def train(job: Job, standing: Standing, record: RunRecord) -> Summary:
+    """Carry out one training; returns its summary, which is written too.
 
     Raises:
+        UserError: its trees cannot be laid out.
         WorkersFailed: a worker failed; it names the first and its last words.
         RunError: a part of the WAN died, or the time was over.
     """
-    job = Job.of(order, wan)
-    record.amend_manifest(plan=job.plan())
-    with islands.fleet(island_progress(stages)) as fleet:
-        deploy(fleet, stages)
-        with (
-            sampling(job.wan, job.ends, record) as sampler,
-            _capture(job, record) as captured,
-            FidelityMonitor(wan, record.path / FIDELITY_NAME) as monitor,
-        ):
-            reports = _work(job, fleet, sampler, record, stages)
-            time.sleep(SETTLE_S)
-        collect(fleet, record, stages)
+    plans = job.plans()
+    record.amend_manifest(
+        plan=schedules.for_the_record(job.schedule),
+        predicted=[_predicted(number, plan) for number, plan in enumerate(plans)],
+    )
+    layouts = _layouts(job, standing)
+    with installed(layouts, job.wan):
+        _tell_workers(job, standing, record, layouts, plans)
+        evidence, background, captured = _under_watch(job, standing, record)
     evidence = replace(
-        _evidence(job, reports.snapshot(), sampler),
-        reach=reach,
-        cross_check=compare_witnesses(wan, job.ends),
+        evidence,
+        reach=standing.reach,
+        cross_check=compare_witnesses(job.wan, job.ends),
+        unjudged=reroutes(standing.experiment.faults),
+        target_loss=job.variant.target_loss,
+    )
+    summary = {
+        **summarize(evidence),
+        "background": background.summary(),
+        "captured_traffic": _traffic(captured),
+    }
+    record.rounds(summary["rounds"])
+    record.write_summary(summary)
+    return summary
+
+
+def _predicted(number: int, plan: RoundPlan) -> dict[str, Any]:
+    return {
+        "plan_round": number,
+        "kind": plan.kind,
+        "predicted_s": plan.predicted_s,
+        "first_predicted_s": plan.first_predicted_s,
+        **asdict(plan.bound),
+    }
+
+
+def _layouts(job: Job, standing: Standing) -> list[Layout]:
+    most = standing.experiment.accelerators.fan_in
+    fan_in = dict.fromkeys(job.wan.topology.codes, most) if most else None
+    groups = groups_of(job.schedule.rounds)
+    return lay_out_groups(groups, job.wan, job.rank_order, standing.numbering, fan_in)
+
+
+def _tell_workers(
+    job: Job,
+    standing: Standing,
+    record: RunRecord,
+    layouts: Sequence[Layout],
+    plans: Sequence[RoundPlan],
+) -> None:
+    """Push what workers of this training read: rounds, groups, layers."""
+    text = schedules.worker_file(job.schedule, [plan.predicted_s for plan in plans])
+    files = {schedules.FILE_NAME: text}
+    if job.variant.workload.layers is not None:
+        files[LAYERS_NAME] = Path(job.variant.workload.layers).read_text(encoding="utf-8")
+    for name, content in files.items():
+        _push(standing.fleet, record.path, name, content, job.directory)
+    if layouts:
+        push_groups(layouts, standing.fleet, record.path, job.directory)
+
+
+def _push_text(course: Course, name: str, text: str) -> None:
+    _push(course.standing.fleet, course.record.path, name, text, course.job.directory)
+
+
+def _push(fleet: Fleet, here: Path, name: str, text: str, there: str) -> None:
+    file = here / name
+    file.write_text(text, encoding="utf-8")
+    fleet.push([file], there)
+    file.unlink()
+
+
+def _under_watch(
+    job: Job, standing: Standing, record: RunRecord
+) -> tuple[Evidence, Background, Captured]:
+    """Let the workers run to their end while links, machine and packets are watched."""
+    experiment, rate_scale = standing.experiment, standing.order.rate_scale
+    faults = Faults.of(experiment.faults, job.wan, record, rate_scale)
+    with (
+        sampling(job.wan, job.ends, record) as sampler,
+        _capture(job, standing.order, record) as captured,
+        FidelityMonitor(job.wan, record.path / FIDELITY_NAME) as monitor,
+        started(
+            standing.background,
+            job.wan,
+            standing.fleet,
+            record,
+            seed=job.seed,
+            rate_scale=rate_scale,
+            limit_s=standing.order.timeout_s,
+        ) as background,
+        _mended(faults),
+    ):
+        course = Course(job, standing, record, sampler, background, faults, Reports(record))
+        _work(course)
+        time.sleep(SETTLE_S)
+    _collect(course)
+    evidence = replace(
+        evidence_of(job, course.reports.snapshot(), sampler),
         further_reasons=captured.reasons,
         machine_reasons=monitor.reasons(),
     )
-    return _conclude(job, summarize(evidence), captured, record, stages)
+    windows = evidence.windows
+    if windows:
+        load = background.load(windows[0].start_s, windows[-1].end_s)
+        evidence = replace(evidence, background=load)
+    return evidence, background, captured
 
 
-def collect(fleet: Fleet, record: RunRecord, stages: Stages) -> None:
+@contextmanager
+def _mended(faults: Faults) -> Iterator[None]:
+    """Mend what faults left broken after a training that came to its end."""
+    yield
+    faults.mend()
+
+
+def _capture(job: Job, order: Order, record: RunRecord) -> AbstractContextManager[Captured]:
+    """Capture while the body runs, when the order asks for it."""
+    if not order.capture:
+        return nullcontext(Captured())
+    return capturing(job.ends, record, job.wan.fabric.site_of_island_ip)
+
+
+def _traffic(captured: Captured) -> dict[str, Any] | None:
+    rows = {f"{a}>{b}": asdict(flow) for (a, b), flow in sorted(captured.sent.items())}
+    return rows or None
+
+
+def _work(course: Course) -> None:
+    """Start the workers and follow them to their end."""
+    job, standing, record = course.job, course.standing, course.record
+    rounds = job.variant.rounds
+    name = "" if standing.experiment.is_plain else f" of {job.variant.name}, {job.repetition}"
+    standing.stages.announce(f"Training {rounds} rounds{name}", total=rounds)
+    processes = standing.fleet.start(
+        job.commands(), record.path / "workers", on_line=course.reports.take
+    )
+    check = alive(job.wan, course.sampler, record, course.check)
+    standing.fleet.watch(processes, standing.order.timeout_s, on_poll=check)
+
+
+def _collect(course: Course) -> None:
     """Fetch every worker's own log; it replaces what was reported on the way."""
-    stages.announce("Collecting results", total=len(fleet.sites))
+    job, standing, record = course.job, course.standing, course.record
+    standing.stages.announce("Collecting results", total=len(standing.fleet.sites))
     local = record.path / "collected"
-    for site, folder in fleet.collect(OUTPUT_DIRECTORY, local).items():
+    collected = standing.fleet.collect(f"{job.directory}/{OUTPUT_NAME}", local)
+    for site, folder in collected.items():
         record.replace_worker_log(site, (folder / "worker.jsonl").read_text())
         (folder / "worker.jsonl").unlink()
         folder.rmdir()
@@ -153,96 +288,16 @@ def collect(fleet: Fleet, record: RunRecord, stages: Stages) -> None:
     local.rmdir()
 
 
-def _work(job: Job, fleet: Fleet, sampler: Sampler, record: RunRecord, stages: Stages) -> Reports:
-    """Start the workers and follow them to their end."""
-    stages.announce(f"Training {job.order.rounds} rounds", total=job.order.rounds)
-    reports = Reports(record)
-    processes = fleet.start(job.commands(), record.path / "workers", on_line=reports.take)
-
-    def check() -> None:
-        if reports.has_news():
-            _follow(job, reports, sampler, record, stages)
-
-    fleet.watch(processes, job.order.timeout_s, on_poll=alive(job.wan, sampler, record, check))
-    return reports
-
-
-def _follow(
-    job: Job, reports: Reports, sampler: Sampler, record: RunRecord, stages: Stages
-) -> None:
-    """Append the rounds that are settled and show how far the training is."""
-    rows = reports.snapshot()
-    if len(rows) < len(job.rank_order):
-        return
-    settled = settled_rounds(_evidence(job, rows, sampler))
-    record.rounds(settled)
-    done = min(sum(row["event"] == "round" for row in site_rows) for site_rows in rows.values())
-    stages.advance(done, _note(settled))
-
-
-def _note(settled: Sequence[Mapping[str, Any]]) -> str:
-    if not settled:
-        return ""
-    last = settled[-1]
-    return f"held-out loss {last['held_out_loss']:.3f}, sync {last['sync_s']:.1f} s"
-
-
-def _evidence(job: Job, rows: Rows, sampler: Sampler) -> Evidence:
-    wan = job.wan
+def evidence_of(job: Job, rows: Rows, sampler: Sampler) -> Evidence:
+    """Return what the workers' rows and the counters are set against."""
     starts = [row for site in rows.values() for row in site if row["event"] == "start"]
-    message_bytes = int(starts[0]["message_bytes"]) if starts else 0
-    rate_mbps = min(wan.topology.access[code].rate_mbps for code in wan.topology.codes)
+    message_bytes = int(starts[0]["message_bytes"]) if starts else job.message_bytes
     return Evidence(
-        sites=wan.topology.codes,
+        sites=job.wan.topology.codes,
         workers=rows,
         links=sampler.series(),
         message_bytes=message_bytes,
-        expected=expected_bytes(job.payload(message_bytes), wan.routes, wan.topology.mtu_bytes),
-        bound=ring_bound(job.hops, wan.routes, message_bytes, rate_mbps),
+        rounds=job.plans(message_bytes),
+        cycle=job.schedule.cycle,
+        exact_mean=job.schedule.exact_mean,
     )
-
-
-def _capture(job: Job, record: RunRecord) -> AbstractContextManager[Captured]:
-    """Capture while the body runs, when the order asks for it."""
-    if not job.order.capture:
-        return nullcontext(Captured())
-    return capturing(job.ends, record, job.wan.fabric.site_of_island_ip)
-
-
-def closing_lines(job: Job, summary: Summary, record: RunRecord) -> list[str]:
-    """Return what a run came to, in a few lines."""
-    message_bytes, members = summary["message_bytes"], len(job.rank_order)
-    hop_bytes = ring_share(members) * message_bytes
-    loss = summary["held_out_loss"]
-    peak_bytes = max(summary["peak_memory_bytes"].values(), default=0)
-    ring = ">".join([hop[0] for hop in job.hops])
-    return [
-        f"Ring {ring}: each hop carries 2(N-1)/N x M = {hop_bytes / 1e6:.3f} MB of payload a "
-        f"round (N = {members}, M = {message_bytes / 1e6:.3f} MB).",
-        f"Held-out loss {number(loss['first'], 3)} after the first round, "
-        f"{number(loss['last'], 3)} after the last; a worker took at most "
-        f"{peak_bytes / 2**20:.0f} MiB. Bring-up {job.wan.bring_up_s:.1f} s.",
-        f"Record: {record.path}",
-    ]
-
-
-def _conclude(
-    job: Job, summary: Summary, captured: Captured, record: RunRecord, stages: Stages
-) -> int:
-    record.rounds(summary["rounds"])
-    traffic = {f"{a}>{b}": asdict(flow) for (a, b), flow in sorted(captured.sent.items())}
-    written = {**summary, "captured_traffic": traffic or None}
-    record.write_summary(written)
-    stages.finish()
-    console = stages.console
-    console.print(round_table(summary))
-    console.print(link_table(summary))
-    if captured.sent:
-        console.print(traffic_table(captured.sent))
-    for line in closing_lines(job, summary, record):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    for reason in summary["reasons"]:
-        console.print(f"INVALID: {reason}", style="red", markup=False)
-    if job.order.as_json:
-        print(json.dumps(written, indent=1))
-    return 0 if summary["valid"] else 1

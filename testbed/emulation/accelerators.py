@@ -19,6 +19,7 @@ class Accelerators:
 
     def __init__(self, by_site: Mapping[str, AcceleratorProcess]) -> None:
         self._by_site = dict(by_site)
+        self._dead: set[str] = set()
 
     @classmethod
     def start(
@@ -60,12 +61,26 @@ class Accelerators:
                 self.at(site).open(config)
 
     def counters(self) -> dict[str, Counters]:
-        """Return what each accelerator has counted."""
-        return {site: one.counters() for site, one in self._by_site.items()}
+        """Return what each living accelerator has counted."""
+        return {site: one.counters() for site, one in self._living()}
+
+    def kill(self, site: str) -> None:
+        """End the accelerator of a site on purpose, as a power cut would."""
+        accelerator = self.at(site)
+        self._dead.add(site)
+        accelerator.kill()
+
+    def restart(self, site: str) -> None:
+        """Start the accelerator of a site anew, in the same trees with nothing summed."""
+        self.at(site).restart()
+        self._dead.discard(site)
 
     def failure(self) -> str | None:
-        """Return how one of them ended by itself, or None while all live."""
-        return next((why for one in self._by_site.values() if (why := one.failure())), None)
+        """Return how one of them ended by itself, or None while all live that should."""
+        return next((why for _, one in self._living() if (why := one.failure())), None)
+
+    def _living(self) -> list[tuple[str, AcceleratorProcess]]:
+        return [(site, one) for site, one in self._by_site.items() if site not in self._dead]
 
     def close(self) -> None:
         """End all of them."""

@@ -2,7 +2,9 @@
 
 Workers say when they computed and when they synchronized. A round of local steps is quiet on the
 network, so the border between two rounds is put in the middle of the quiet phase between them:
-after the last worker ended one synchronization, before the first began the next.
+after the last worker ended one synchronization, before the first began the next. Where cliques
+rotate, or transfers overlap with computing, there may be no such phase; borders then divide bytes
+between neighbouring rounds only roughly, while the sum over all rounds stays exact.
 
     worker 1  [ local ][ sync ]  [ local ][ sync ]
     worker 2  [ local ] [ sync ][ local ]  [ sync ]
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 WorkerRow = Mapping[str, Any]
@@ -63,6 +65,21 @@ class RoundTimes:
 
 
 @dataclass(frozen=True)
+class CliqueTimes:
+    """One clique's exchange in one round.
+
+    Attributes:
+        sites: its members.
+        wait_s: from the first member ready to the last.
+        sync_s: from the last member ready until the last has the result.
+    """
+
+    sites: tuple[str, ...]
+    wait_s: float
+    sync_s: float
+
+
+@dataclass(frozen=True)
 class RoundWindow:
     """The stretch of time, in UNIX seconds, to which a round's bytes are counted."""
 
@@ -105,15 +122,44 @@ def _times(number: int, rows: Sequence[WorkerRow]) -> RoundTimes:
     )
 
 
+def clique_times(
+    cliques: Sequence[Sequence[str]], rows: Mapping[str, WorkerRow]
+) -> list[CliqueTimes]:
+    """Return how long each clique of a round took.
+
+    Args:
+        cliques: site codes.
+        rows: each site's row of that round.
+    """
+    return [_clique_times(clique, [rows[site] for site in clique]) for clique in cliques]
+
+
+def _clique_times(clique: Sequence[str], rows: Sequence[WorkerRow]) -> CliqueTimes:
+    first, last = (bound(row["sync_start"] for row in rows) for bound in (min, max))
+    ended = max(row["sync_end"] for row in rows)
+    return CliqueTimes(tuple(clique), last - first, max(0.0, ended - last))
+
+
 def round_windows(workers: WorkerRows, tail_s: float = TAIL_S) -> list[RoundWindow]:
     """Return the window of every round that all islands finished, one following on the other.
 
     The first begins with the first local step, so that traffic of setting up belongs to no round;
-    the last ends `tail_s` after the last result.
+    the last ends `tail_s` after the last result, or when the first island begins the mean that
+    closes a training, which belongs to no round either.
     """
     times = round_times(workers)
     if not times:
         return []
     inner = [(a.sync_end + b.first_sync_start) / 2 for a, b in pairwise(times)]
-    borders = [times[0].local_start, *inner, times[-1].sync_end + tail_s]
+    end = min([times[-1].sync_end + tail_s, *_final_starts(workers)])
+    borders = list(accumulate([times[0].local_start, *inner, end], max))
     return [RoundWindow(x.number, borders[i], borders[i + 1]) for i, x in enumerate(times)]
+
+
+def _final_starts(workers: WorkerRows) -> list[float]:
+    return [
+        float(row["start"])
+        for rows in workers.values()
+        for row in rows
+        if row.get("event") == "final" and row.get("start") is not None
+    ]

@@ -41,7 +41,7 @@ def round_table(summary: Json) -> Table:
         "Rounds",
         "round",
         (
-            "local s", "sync s", "bound s", "ratio",
+            "local s", "sync s", "predicted", "bound s", "ratio",
             "train loss", "held-out loss", "consensus distance", "WAN MB",
         ),
     )  # fmt: skip
@@ -50,12 +50,44 @@ def round_table(summary: Json) -> Table:
             str(row["round"]),
             number(row["local_s"], 2),
             number(row["sync_s"], 2),
+            number(row["predicted_s"], 2),
             number(row["bound_s"], 2),
             number(row["ratio"], 2),
             number(row["train_loss"], 3),
             number(row["held_out_loss"], 3),
             _small(row["consensus_distance"]),
             megabytes(wan_bytes(row["link_bytes"]), 1),
+        )
+    return table
+
+
+def prediction_table(summary: Json) -> Table:
+    """Return a row for each of the schedule's rounds: what it was to take and what it took."""
+    table = _table("Schedule", "round", ("kind", "predicted s", "median s", "error %"))
+    for row in summary["prediction"]["rows"]:
+        table.add_row(
+            str(row["plan_round"]),
+            row["kind"],
+            number(row["predicted_s"], 2),
+            number(row["median_s"], 2),
+            MISSING if row["error_pct"] is None else f"{row['error_pct']:+.1f}",
+        )
+    return table
+
+
+def background_table(summary: Json) -> Table:
+    """Return a row for each flow beside the training: offered and carried, and what was lost."""
+    table = _table(
+        "Background traffic", "flow", ("protocol", "offered Mbit/s", "carried", "MB", "lost %")
+    )
+    for row in summary["background"]:
+        table.add_row(
+            row["flow"],
+            row["protocol"],
+            number(row["offered_mbps"], 2),
+            number(row["rate_mbps"], 2),
+            megabytes(row["received_bytes"], 2),
+            number(row["lost_pct"], 2),
         )
     return table
 

@@ -22,6 +22,7 @@ from topologies.errors import AtollError, RunError
 MANIFEST = "manifest.json"
 SUMMARY = "summary.json"
 CALIBRATION = "calibration.json"
+TOPOLOGY = "topology.yaml"
 EVENTS = "events.jsonl"
 ROUNDS = "rounds.jsonl"
 LINKS = "links.csv"
@@ -52,12 +53,13 @@ class RunRecord:
         fcntl.flock(self._events, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     @classmethod
-    def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunRecord:
+    def create(cls, path: Path, manifest: Mapping[str, Any], is_latest: bool = True) -> RunRecord:
         """Make the folder with its manifest and let `latest` beside it point there.
 
         Args:
             path: `runs/<id>`; its parents are made, it itself must not be there.
             manifest: see `testbed.record.manifest`.
+            is_latest: False for the record of a part of a run, which no `latest` points to.
 
         Raises:
             RunError: the folder is there already, or cannot be made.
@@ -72,13 +74,20 @@ class RunRecord:
         record = cls(path, manifest)
         write_json(path / MANIFEST, record._manifest)
         record.event(RUN_STARTED)
-        point_symlink(path.parent / LATEST, path.name)
+        if is_latest:
+            point_symlink(path.parent / LATEST, path.name)
         return record
 
     @property
     def run_id(self) -> str:
         """The name of the run, which is that of its folder."""
         return self.path.name
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the run was asked to do and what it runs on, as far as it is known."""
+        with self._lock:
+            return dict(self._manifest)
 
     @property
     def links_csv(self) -> Path:
@@ -135,6 +144,10 @@ class RunRecord:
         beside = path.with_name(f".{path.name}")
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)
+
+    def write_topology(self, text: str) -> None:
+        """Write the network as it really is, rates not scaled, so that the record stands alone."""
+        (self.path / TOPOLOGY).write_text(text, encoding="utf-8")
 
     def write_calibration(self, calibration: Mapping[str, Any]) -> None:
         """Write what each link was asked for and does."""

@@ -1,0 +1,154 @@
+"""`atoll run FILE` and `atoll emulate`, which is the experiment that needs no file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from testbed.cli_options import (
+    Calibrate,
+    Capture,
+    Congestion,
+    Datapath,
+    FanIn,
+    Json,
+    Links,
+    RealTime,
+    Runs,
+    Scale,
+    Seed,
+    Sites,
+    SumRate,
+    SumSlots,
+    TimeLimit,
+    Topo,
+)
+from testbed.experiment.file import experiment_of, load_experiment, only_variants
+from testbed.experiment.running import RunOptions, run_experiment
+from testbed.launch import accelerator_sites
+from topologies.files import load
+
+COMMAND_LINE = "command line"
+
+
+def run_command(
+    file: Annotated[Path, typer.Argument(help="An experiment, such as experiments/diloco.yaml.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="FIELD=VALUE in place of the file's, such as rounds=1."),
+    ] = None,
+    variants: Annotated[
+        list[str] | None, typer.Option("--variant", help="Only this one; may be repeated.")
+    ] = None,
+    capture: Capture = False,
+    datapath: Datapath = None,
+    links: Links = None,
+    congestion_control: Congestion = "cubic",
+    realtime: RealTime = True,
+    runs: Runs = Path("runs"),
+    timeout_s: TimeLimit = 900.0,
+    calibrate: Calibrate = True,
+    as_json: Json = False,
+) -> None:
+    """Carry out an experiment: train its variants over one standing WAN, and compare them."""
+    experiment = only_variants(load_experiment(file, settings or []), variants or [])
+    options = RunOptions(
+        datapath, links, congestion_control, realtime, runs, timeout_s, capture, calibrate, as_json
+    )
+    raise typer.Exit(run_experiment(experiment, options))
+
+
+def emulate_command(
+    topology: Topo = "nine_city",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Synchronizations.")] = 6,
+    local_steps: Annotated[
+        int | None, typer.Option(min=1, help="Optimizer steps a round; 10, or 1 with none.")
+    ] = None,
+    outer: Annotated[str, typer.Option(help="Outer optimizer: mean, diloco or none.")] = "mean",
+    workload: Annotated[
+        str, typer.Option(help="What is trained: characters or digits.")
+    ] = "characters",
+    target_loss: Annotated[
+        float | None, typer.Option(help="End when the held-out loss is there.")
+    ] = None,
+    capability: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the network: unicast, multicast, aggregation, multicast+aggregation."
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="Plan for it: exchange, fair, mean or consensus.")
+    ] = None,
+    collective: Annotated[
+        str | None, typer.Option(help="The only kind to use; by default a ring of everybody.")
+    ] = None,
+    overlap_fragments: Annotated[
+        int, typer.Option(min=0, max=64, help="Exchange in so many parts while computing.")
+    ] = 0,
+    accelerators: Sites = None,
+    accelerator_rate_mbps: SumRate = None,
+    accelerator_slots: SumSlots = None,
+    accelerator_fan_in: FanIn = None,
+    rate_scale: Scale = None,
+    seed: Seed = 1,
+    capture: Capture = False,
+    datapath: Datapath = None,
+    links: Links = None,
+    congestion_control: Congestion = "cubic",
+    realtime: RealTime = True,
+    runs: Runs = Path("runs"),
+    timeout_s: TimeLimit = 900.0,
+    calibrate: Calibrate = True,
+    as_json: Json = False,
+) -> None:
+    """Build the WAN, train one model over it, count every byte, leave a record and nothing else."""
+    sites = accelerator_sites(accelerators, load(topology)) or None
+    asked: dict[str, Any] = {
+        "topology": topology,
+        "rounds": rounds,
+        "local_steps": local_steps,
+        "outer": {"kind": outer},
+        "workload": {"kind": workload},
+        "target_loss": target_loss,
+        "overlap_fragments": overlap_fragments,
+        "rate_scale": rate_scale,
+        "seed": seed,
+        **plan_asked(capability, objective, collective),
+    }
+    asked["accelerators"] = _given(
+        {
+            "sites": sites,
+            "rate_mbps": accelerator_rate_mbps,
+            "slots": accelerator_slots,
+            "fan_in": accelerator_fan_in,
+        }
+    )
+    experiment = experiment_of(_given(asked), COMMAND_LINE)
+    options = RunOptions(
+        datapath, links, congestion_control, realtime, runs, timeout_s, capture, calibrate, as_json
+    )
+    raise typer.Exit(run_experiment(experiment, options))
+
+
+def plan_asked(
+    capability: str | None, objective: str | None, collective: str | None
+) -> dict[str, Any]:
+    """Return the fields of an experiment that say who meets whom.
+
+    Nothing asked for is the ring of all islands, which people use today. A kind alone is one clique
+    of all islands; a capability alone is the best plan for it.
+    """
+    if capability is None and objective is None and collective is None:
+        return {"collective": "ring", "plan": {"full_clique": True}}
+    plan: dict[str, Any] = {"objective": objective or "mean"}
+    if objective is None and collective is not None:
+        plan = {"full_clique": True}
+    return {"capability": capability, "collective": collective, "plan": plan}
+
+
+def _given(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what was asked for without what was left open."""
+    return {key: value for key, value in asked.items() if value is not None}
