@@ -84,7 +84,7 @@ def _lateness(view: RunView) -> Plot | None:
     if plot is None or not any(row.get("releases") for row in view.material.fidelity):
         return None
     axes = plot.axes[0]
-    logarithmic(axes.yaxis)
+    logarithmic(axes)
     axes.set_ylim(bottom=10)
     axes.axhline(DEFAULT_THRESHOLDS.late_us, color=LIGHT["bad"], lw=1.2, linestyle=(0, (4, 3)))
     caption = (

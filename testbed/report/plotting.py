@@ -17,7 +17,6 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -90,12 +89,12 @@ def legend_above(axes: Axes, columns: int = 4) -> None:
         )
 
 
-def logarithmic(axis: Axis) -> None:
-    """Make an axis logarithmic, its ticks written as people write numbers."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
+def logarithmic(axes: Axes) -> None:
+    """Make the vertical axis logarithmic, its ticks written as people write numbers."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def svg_text(figure: Figure) -> str:

@@ -5,7 +5,7 @@ A plot is left out where its figures are not recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from testbed.report.formats import number
-from testbed.report.palette import LIGHT
+from testbed.report.palette import LIGHT, series_colour
 from testbed.report.plotting import legend_above, logarithmic, new_plot
 from testbed.report.rounds import column, elapsed_s, has, is_access, sent_bytes
 from testbed.report.view import RunView
 
 ROUNDS, SUMMARY = "rounds.jsonl", "summary.json"
 MOST_BARS = 60
+MOST_NAMED_LINES = 10
 MOST_DIRECTIONS = 40
 QUIET_SHARE = 0.01  # of the busiest direction: what acknowledgements alone make
 
@@ -48,12 +49,13 @@ class Plot:
 
 def training_plots(view: RunView) -> list[Plot]:
     """Return the plots of loss and of distance."""
-    return _drawn(view, (_loss_by_time, _loss_by_bytes, _consensus))
+    drawn = (_loss_by_time, _loss_by_bytes, _consensus, _gradient_noise, _island_losses)
+    return _drawn(view, drawn)
 
 
-def network_plots(view: RunView) -> list[Plot]:
-    """Return the plots of rounds and of bytes."""
-    return _drawn(view, (_round_time, _round_parts, _link_bytes))
+def round_plots(view: RunView) -> list[Plot]:
+    """Return the plots of how long rounds took."""
+    return _drawn(view, (_round_time, _round_parts))
 
 
 def _drawn(view: RunView, draw: Sequence[Callable[[RunView], Plot | None]]) -> list[Plot]:
@@ -132,25 +134,56 @@ def _loss_by_bytes(view: RunView) -> Plot | None:
     return Plot("loss_by_bytes", "Loss against bytes", caption, (ROUNDS,), figure)
 
 
-def _consensus(view: RunView) -> Plot | None:
-    names = [n for n in ("consensus_distance", "gradient_noise") if has(view.rounds, n)]
-    if not names:
+def _island_losses(view: RunView) -> Plot | None:
+    lines = {site: _held_out(rows) for site, rows in view.material.run.workers.items()}
+    if not any(lines.values()):
         return None
     figure, axes = new_plot()
-    for name, colour in zip(names, (LIGHT["receive"], LIGHT["send"]), strict=False):
-        values = column(view.rounds, name)
-        points = [(r.number + 1, v) for r, v in zip(view.rounds, values, strict=True) if v]
+    _loss_axis(axes, view)
+    for place, (site, points) in enumerate(sorted(lines.items())):
         if points:
-            label = name.replace("_", " ")
-            axes.plot(*zip(*points, strict=True), marker="o", ms=4, color=colour, label=label)
-    logarithmic(axes.yaxis)
+            label = site if len(lines) <= MOST_NAMED_LINES else None
+            axes.plot(*zip(*points, strict=True), color=series_colour(place), lw=1.3, label=label)
     _round_axis(axes)
-    legend_above(axes)
+    legend_above(axes, columns=5)
+    caption = "Held-out loss as each island measured it, after each exchange."
+    return Plot("loss_by_island", "Loss of every island", caption, ("workers/",), figure)
+
+
+def _held_out(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+    return [
+        (int(row["round"]) + 1, loss)
+        for row in rows
+        if row.get("event") == "round" and (loss := number(row.get("held_out_loss"))) is not None
+    ]
+
+
+def _consensus(view: RunView) -> Plot | None:
     caption = (
         "Mean squared distance of the islands' parameters from their mean, after local steps and "
         "before the exchange."
     )
-    return Plot("consensus", "How far the islands are apart", caption, (ROUNDS,), figure)
+    return _by_round(view, "consensus_distance", "How far the islands are apart", caption)
+
+
+def _gradient_noise(view: RunView) -> Plot | None:
+    caption = "How much the islands' changes of a round differ from each other."
+    return _by_round(view, "gradient_noise", "Gradient noise", caption)
+
+
+def _by_round(view: RunView, name: str, title: str, caption: str) -> Plot | None:
+    """Return a plot of one figure of every round, on a logarithmic axis."""
+    values = column(view.rounds, name)
+    points = [(r.number + 1, v) for r, v in zip(view.rounds, values, strict=True) if v and v > 0]
+    if not points:
+        return None
+    figure, axes = new_plot()
+    marker = "o" if len(points) <= MOST_BARS else ""
+    axes.plot(*zip(*points, strict=True), marker=marker, ms=4, color=LIGHT["receive"])
+    logarithmic(axes)
+    _round_axis(axes)
+    axes.set_ylabel(name.replace("_", " "))
+    return Plot(name, title, caption, (ROUNDS,), figure)
 
 
 # --- rounds ---------------------------------------------------------------------------------------
@@ -230,35 +263,46 @@ def _round_parts(view: RunView) -> Plot | None:
 # --- bytes ----------------------------------------------------------------------------------------
 
 
-def _link_bytes(view: RunView) -> Plot | None:
-    rows = busy_directions(view.material.summary.get("link_bytes") or {})
-    if not rows:
-        return None
-    figure, axes = new_plot((6.0, 0.9 + 0.2 * len(rows)))
+def byte_plots(view: RunView) -> list[Plot]:
+    """Return the plots of bytes by direction: between cities, and of access ports."""
+    busy = busy_directions(view.material.summary.get("link_bytes") or {})
+    between = [row for row in busy if not is_access(row[0])]
+    access = [row for row in busy if is_access(row[0])]
+    caption = (
+        "Bars are counted, dark ticks are predicted; frames with their headers, all rounds. "
+        "Directions that carried hardly more than acknowledgements are in the table."
+    )
+    return [
+        Plot(name, title, caption, (SUMMARY,), _byte_bars(rows, colour))
+        for name, title, rows, colour in (
+            ("link_bytes", "Between cities, against prediction", between, LIGHT["exchange"]),
+            ("access_bytes", "Access ports, against prediction", access, LIGHT["compute"]),
+        )
+        if rows
+    ]
+
+
+def _byte_bars(rows: Sequence[tuple[str, Mapping[str, Any]]], colour: str) -> Figure:
+    figure, axes = new_plot((6.0, 0.8 + 0.21 * len(rows)))
     places = list(range(len(rows)))
-    measured = [row["measured_bytes"] / 1e6 for _, row in rows]
-    colours = [LIGHT["compute"] if is_access(name) else LIGHT["exchange"] for name, _ in rows]
-    axes.barh(places, measured, 0.68, color=colours)
+    axes.barh(places, [row["measured_bytes"] / 1e6 for _, row in rows], 0.68, color=colour)
     for place, (_, row) in enumerate(rows):
-        if number(row.get("predicted_bytes")) is not None:
-            axes.vlines(
-                row["predicted_bytes"] / 1e6, place - 0.46, place + 0.46, LIGHT["bound"], lw=2
-            )
+        predicted = number(row.get("predicted_bytes"))
+        if predicted is not None:
+            axes.vlines(predicted / 1e6, place - 0.46, place + 0.46, LIGHT["bound"], lw=2.2)
     axes.set_yticks(places, [name for name, _ in rows])
-    axes.tick_params(axis="y", labelsize=8.5)
+    axes.tick_params(axis="y", labelsize=9)
     axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", visible=True)
-    axes.set_xlabel("MB, all rounds, headers included")
-    caption = (
-        "Bars are counted, the dark tick is predicted. Green: between cities; blue: access ports. "
-        "Directions that carried hardly anything but acknowledgements are in the table."
-    )
-    title = "Bytes of each direction, against prediction"
-    return Plot("link_bytes", title, caption, (SUMMARY,), figure)
+    axes.set_xlabel("MB")
+    return figure
 
 
-def busy_directions(link_bytes: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def busy_directions(
+    link_bytes: Mapping[str, Mapping[str, Any]],
+) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the directions that carried or should have carried something, WAN first.
 
     Those under a hundredth of the busiest are left out; of too many, the busiest are kept.
@@ -273,5 +317,5 @@ def busy_directions(link_bytes: dict[str, Any]) -> list[tuple[str, dict[str, Any
     return [(name, known[name]) for name in kept]
 
 
-def _measured_or_predicted(row: dict[str, Any]) -> float:
+def _measured_or_predicted(row: Mapping[str, Any]) -> float:
     return max(float(row["measured_bytes"]), number(row.get("predicted_bytes")) or 0.0)

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as Outline
 
+from testbed.report.formats import rate
 from testbed.report.palette import LIGHT
 from testbed.report.phases import COMPUTE, EXCHANGE, PHASE_KINDS, WAIT, Phase, shares
 from testbed.report.plotting import new_plot
@@ -35,16 +36,17 @@ def timeline_plot(view: RunView) -> Plot | None:
     if not phases:
         return None
     sites = shown_sites(phases)
+    fullest = fullest_mbps(view, sites)
     caption = (
         "Upper lane: what the worker did. Lower lane: what its access port sent (up) and received "
-        "(down), full height being its rate. "
+        f"(down); full height is {rate(fullest)}, the most that any of them carried. "
     )
     if len(sites) < len({phase.site for phase in phases}):
         caption += f"The {len(sites)} islands that computed longest are shown. "
     caption += "trace.json has every phase and counter for ui.perfetto.dev."
     return Plot(
         "timeline",
-        "What every worker did",
+        "Compute, wait, send and receive",
         caption,
         ("workers/", "links.csv"),
         _timeline(view, phases, sites, (12.6, 0.9 + 0.50 * len(sites)), STRETCHES),
@@ -57,6 +59,16 @@ def shown_sites(phases: Sequence[Phase]) -> list[str]:
     spent = shares(phases)
     longest = sorted(spent, key=lambda site: (-spent[site][COMPUTE], site))[:MOST_WORKERS]
     return sorted(longest)
+
+
+def fullest_mbps(view: RunView, sites: Sequence[str]) -> float:
+    """Return the highest rate of the sites' access ports over a stretch of the wide timeline."""
+    end = max(phase.end_s for phase in view.phases)
+    edges = edges_s(view.start_s, end, STRETCHES)
+    ports = [port for site in sites for port in (Direction.up(site), Direction.down(site))]
+    links = view.material.links
+    rates = [float(rates_mbps(links[port], edges).max()) for port in ports if port in links]
+    return max([*rates, 1e-9])
 
 
 def _timeline(
@@ -72,8 +84,9 @@ def _timeline(
     for kind in PHASE_KINDS:
         _bars(axes, [p for p in phases if p.kind == kind and p.site in places], places, start)
     edges = edges_s(start, end, stretches)
+    fullest = fullest_mbps(view, sites)
     for site, place in places.items():
-        _traffic(axes, view, site, place, edges, start)
+        _traffic(axes, view, site, place, edges, fullest)
     _mark_rounds(axes, view, start)
     axes.set(xlim=(0, end - start), ylim=(len(sites), 0), xlabel="seconds")
     axes.set_yticks([place + 0.5 for place in places.values()], list(sites), weight="bold")
@@ -100,7 +113,10 @@ def _bars(axes: Axes, phases: Sequence[Phase], places: Mapping[str, int], start:
     axes.add_patch(PathPatch(outline, facecolor=LIGHT[phases[0].kind], linewidth=0))
 
 
-def _traffic(axes: Axes, view: RunView, site: str, place: int, edges: Floats, start: float) -> None:
+def _traffic(
+    axes: Axes, view: RunView, site: str, place: int, edges: Floats, fullest: float
+) -> None:
+    start = view.start_s
     middle = place + TRAFFIC_MIDDLE
     axes.axhline(middle, color=LIGHT["faint"], linewidth=0.7, zorder=0)
     for direction, sign, colour in (
@@ -111,8 +127,7 @@ def _traffic(axes: Axes, view: RunView, site: str, place: int, edges: Floats, st
         if series is None:
             continue
         rates = rates_mbps(series, edges)
-        full = view.material.rates_mbps.get(str(direction)) or max(float(rates.max()), 1e-9)
-        used = np.asarray(np.round(np.minimum(1.0, rates / full), 2), dtype=np.float64)
+        used = np.asarray(np.round(np.minimum(1.0, rates / fullest), 2), dtype=np.float64)
         steps = _steps(edges - start, np.asarray(middle + sign * TRAFFIC_HEIGHT * used), middle)
         axes.add_patch(PathPatch(Outline(steps), facecolor=colour, linewidth=0))
 

@@ -10,7 +10,7 @@ from testbed.report.exports import write_exports
 from testbed.report.machine_plots import machine_plots
 from testbed.report.page import Drawing, drawing, run_page
 from testbed.report.plotting import report_style, svg_text, write_plot
-from testbed.report.run_plots import Plot, network_plots, training_plots
+from testbed.report.run_plots import Plot, byte_plots, round_plots, training_plots
 from testbed.report.timeline import timeline_plot
 from testbed.report.view import RunView, view_run
 
@@ -53,12 +53,11 @@ def write_page(path: Path, text: str) -> Path:
 def _plots(view: RunView) -> dict[str, list[Plot]]:
     """Return the plots of every section."""
     timeline = timeline_plot(view)
-    network = network_plots(view)
     return {
         "training": training_plots(view),
-        "rounds": [plot for plot in network if plot.name != "link_bytes"],
+        "rounds": round_plots(view),
         "timeline": [] if timeline is None else [timeline],
-        "links": [plot for plot in network if plot.name == "link_bytes"],
+        "links": byte_plots(view),
         "machine": machine_plots(view),
     }
 
