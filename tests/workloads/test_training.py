@@ -155,13 +155,13 @@ def test_the_survivors_name_the_site_of_the_worker_that_was_killed(
 
 FAILS_BY_ITSELF = """
 import os
-from workloads.training import train, worker
+from workloads.training import train, trained
 
 def evaluate(*_):
     raise MemoryError("no room for the windows")
 
 if os.environ["RANK"] == "1":
-    worker.evaluate = evaluate
+    trained.evaluate = evaluate
 train.main()
 """
 

@@ -13,7 +13,7 @@ class Collective(Protocol):
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Ranks of the clique, in the order in which they take part."""
+        """Ranks of the clique in the job, in the order in which they take part."""
 
     def allreduce(self, tensor: Tensor, name: str = "") -> Tensor:
         """Return the mean of all members' tensors in a new tensor; the argument stays as it was.
@@ -32,8 +32,5 @@ class Collective(Protocol):
     def counters(self) -> dict[str, int]:
         """Return what was counted since the start, by name."""
 
-    def confess(self, reason: str) -> None:
-        """Tell the other workers that this one fails, before its connections break."""
-
     def close(self) -> None:
-        """Part from the other workers once all are done, and free the sockets."""
+        """Free the sockets; for a collective of the whole job, once all are done."""

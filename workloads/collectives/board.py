@@ -46,9 +46,9 @@ class Board:
         """Return another connection to the same board, for a thread of its own."""
         return Board(self._store.clone())
 
-    def store_for_process_group(self) -> Any:
-        """Return the store that `init_process_group` takes, with keys apart from the board's."""
-        return PrefixStore("gloo", self._store)
+    def store_for_process_group(self, label: str) -> Any:
+        """Return the store that a process group takes, with keys of its own for each label."""
+        return PrefixStore(f"gloo/{label}", self._store)
 
     def has(self, keys: Sequence[str]) -> bool:
         """Return whether there is a text under every one of the keys."""

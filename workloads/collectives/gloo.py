@@ -1,19 +1,22 @@
-"""The ring all-reduce of `torch.distributed` over one pinned interface.
+"""The ring all-reduce of `torch.distributed` over one pinned interface, in any clique of a job.
 
-`dist.all_reduce` on CPU tensors is gloo's ring (see `ring` for its direction and bytes). All
-members add the chunks in the same order and copy the sums around, so that all end with the same
-bits; a world of another size adds in another order and may differ in the last bits.
+An all-reduce of CPU tensors is gloo's ring (see `ring` for its direction and bytes). All members
+add the chunks in the same order and copy the sums around, so that all end with the same bits; a
+ring in another order adds in another order and may differ in the last bits.
+
+A process group is made for each clique by itself: `torch.distributed.new_group` would want every
+worker of the job to take part in each, and would sort the ranks, which decide where data flows.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import ProcessGroupGloo
 
 from workloads.collectives.bounded import bounded
 from workloads.collectives.endpoint import Endpoint
@@ -26,41 +29,97 @@ from workloads.collectives.rendezvous import (
     first_line,
     meet,
 )
+from workloads.collectives.ring import downward_flow, place_in_gloo
 from workloads.collectives.roster import Roster
 from workloads.collectives.watch import Watch
 from workloads.errors import CollectiveError, RendezvousError
 
+Explain = Callable[[str], str]
+
 
 class RingCollective:
-    """The mean over all workers by gloo's ring all-reduce."""
+    """The mean over one clique by gloo's ring all-reduce, in the order in which data shall flow.
 
-    def __init__(self, roster: Roster, announcements: Sequence[Announcement], watch: Watch) -> None:
+    Args:
+        flow: the members' ranks in the job; each sends to the next, and the last to the first.
+        rank: this worker's, one of them.
+        meeting: what the workers of the job told one another.
+        roster: their names.
+        explain: makes of a symptom, after a peer was lost, the line that says who.
+        limit_s: the time to connect within, and afterwards to wait for a peer.
+
+    Raises:
+        RendezvousError: a member cannot be connected to within the limit.
+    """
+
+    def __init__(
+        self,
+        flow: tuple[int, ...],
+        rank: int,
+        meeting: Meeting,
+        roster: Roster,
+        explain: Explain,
+        limit_s: float,
+    ) -> None:
+        self._flow = flow
+        self._announcements = meeting.announcements
         self._roster = roster
-        self._announcements = tuple(announcements)
-        self._watch = watch
+        self._explain = explain
+        self._group = self._connect(meeting, rank, limit_s)
 
     @property
     def members(self) -> tuple[int, ...]:
-        """All ranks of the job, in rank order."""
-        return tuple(range(self._roster.size))
+        """Ranks of the clique in the order in which data flows."""
+        return self._flow
 
     def allreduce(self, tensor: Tensor, name: str = "") -> Tensor:
-        """Return the mean over all workers in a new tensor; the argument stays as it was.
+        """Return the mean over the clique in a new tensor; the argument stays as it was.
 
         Raises:
             CollectiveError: a peer was lost or did not answer in time; the text names it.
         """
         total = tensor.clone()
         try:
-            dist.all_reduce(total)
+            self._group.allreduce([total]).wait()  # type: ignore[attr-defined]
         except RuntimeError as error:
             symptom = symptom_of(error, self._announcements, self._roster)
-            raise CollectiveError(self._watch.explain(symptom)) from error
-        return total.div_(len(self.members))
+            raise CollectiveError(self._explain(symptom)) from error
+        return total.div_(len(self._flow))
 
     def counters(self) -> dict[str, int]:
         """Return nothing: gloo counts nothing."""
         return {}
+
+    def close(self) -> None:
+        """Free the sockets."""
+        self._group.shutdown()
+
+    def _connect(self, meeting: Meeting, rank: int, limit_s: float) -> ProcessGroupGloo:
+        mine = meeting.announcements[rank]
+        os.environ[INTERFACE_VARIABLE] = mine.interface
+        store = meeting.board.store_for_process_group("-".join(map(str, self._flow)))
+        size, timeout = len(self._flow), timedelta(seconds=limit_s)
+        place = place_in_gloo(self._flow, rank)
+        try:
+            return bounded(lambda: ProcessGroupGloo(store, place, size, timeout), limit_s + SLACK_S)
+        except (RuntimeError, TimeoutError) as error:
+            reason = symptom_of(error, meeting.announcements, self._roster)
+            peers = "all peers" if size == self._roster.size else self._roster.names(self._flow)
+            raise RendezvousError(
+                f"{self._roster.name(rank)} could not connect to {peers} over "
+                f"{mine.interface} ({mine.address}): {reason}"
+            ) from error
+
+
+class RingOfAll:
+    """The ring of all workers of a job, which meet and part for it."""
+
+    def __init__(self, ring: RingCollective, watch: Watch) -> None:
+        self._ring = ring
+        self._watch = watch
+        self.members = ring.members
+        self.allreduce = ring.allreduce
+        self.counters = ring.counters
 
     def confess(self, reason: str) -> None:
         """Tell the other workers that this one fails, before its connections break."""
@@ -69,7 +128,7 @@ class RingCollective:
     def close(self) -> None:
         """Part from the other workers once all are done, and free the sockets."""
         self._watch.close()
-        dist.destroy_process_group()
+        self._ring.close()
 
 
 def open_ring(
@@ -78,8 +137,8 @@ def open_ring(
     interface: Interface,
     fingerprint: str,
     limits: Limits,
-) -> RingCollective:
-    """Meet the other workers and connect to them over `interface`.
+) -> RingOfAll:
+    """Meet the other workers and join them in a ring over `interface`, each sending downwards.
 
     Args:
         endpoint: this worker's rank and where to meet.
@@ -101,32 +160,10 @@ def open_ring(
         fingerprint=fingerprint,
     )
     meeting = meet(endpoint, roster, announcement, limits.rendezvous_s)
-    _connect_peers(meeting, endpoint, roster, interface, limits)
-    return RingCollective(roster, meeting.announcements, Watch(meeting, endpoint, roster))
-
-
-def _connect_peers(
-    meeting: Meeting, endpoint: Endpoint, roster: Roster, interface: Interface, limits: Limits
-) -> None:
-    os.environ[INTERFACE_VARIABLE] = interface.name
-
-    def connect() -> None:
-        dist.init_process_group(
-            "gloo",
-            store=meeting.board.store_for_process_group(),
-            rank=endpoint.rank,
-            world_size=endpoint.world_size,
-            timeout=timedelta(seconds=limits.collective_s),
-        )
-
-    try:
-        bounded(connect, limits.collective_s + SLACK_S)
-    except (RuntimeError, TimeoutError) as error:
-        reason = symptom_of(error, meeting.announcements, roster)
-        raise RendezvousError(
-            f"{roster.name(endpoint.rank)} could not connect to all peers over "
-            f"{interface.name} ({interface.address}): {reason}"
-        ) from error
+    watch = Watch(meeting, endpoint, roster)
+    flow = downward_flow(roster.size)
+    ring = RingCollective(flow, endpoint.rank, meeting, roster, watch.explain, limits.collective_s)
+    return RingOfAll(ring, watch)
 
 
 def symptom_of(error: BaseException, announcements: Sequence[Announcement], roster: Roster) -> str:

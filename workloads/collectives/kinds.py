@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from workloads.collectives.base import Collective
 from workloads.collectives.board import Board
 from workloads.collectives.clique import Clique
 from workloads.collectives.endpoint import Endpoint
 from workloads.collectives.gathering import Exchange, Gathering
+from workloads.collectives.gloo import RingCollective
 from workloads.collectives.interfaces import Interface
 from workloads.collectives.limits import Limits
 from workloads.collectives.mesh import Mesh, open_mesh
@@ -27,6 +29,7 @@ from workloads.innetwork.endpoint import Member
 from workloads.innetwork.job import GroupJob, group_for, load_groups
 
 RING = "ring"
+EXCHANGE = "exchange"
 ORDER_FREE_KINDS = ("exchange", "multicast", "aggregation", "innetwork")
 ALL_KINDS = (RING, *ORDER_FREE_KINDS)
 KIND_VARIABLE = "ATOLL_COLLECTIVE"
@@ -51,7 +54,7 @@ class Choice:
     def __post_init__(self) -> None:
         if self.kind not in ORDER_FREE_KINDS:
             raise UsageError(f"collective {self.kind}: one of {', '.join(ORDER_FREE_KINDS)}")
-        if self.job is None and self.kind != "exchange":
+        if self.job is None and self.kind != EXCHANGE:
             raise UsageError(f"collective {self.kind}: name the job's file in {JOB_VARIABLE}")
 
     @classmethod
@@ -67,9 +70,15 @@ class Choice:
             wide=accumulation == "int64",
         )
 
+    def of(self, kind: str) -> Choice:
+        """Return the same choice for another kind."""
+        return replace(self, kind=kind)
+
     def group(self, ranks: tuple[int, ...]) -> GroupJob | None:
         """Return the group of some ranks in the job's file; None for a kind without one."""
-        return group_for(load_groups(self.job), self.kind, ranks) if self.job else None
+        if self.job is None or self.kind == EXCHANGE:
+            return None
+        return group_for(load_groups(self.job), self.kind, ranks)
 
     def words(self) -> str:
         """Return what all workers must agree upon, in one line."""
@@ -99,19 +108,47 @@ class Assembly:
         self._limit_s = limits.collective_s
         self._watch = Watch(meeting, endpoint, roster)
 
-    def clique(self, ranks: tuple[int, ...]) -> NetworkCollective:
-        """Open the collective of some ranks; all of them call, and each clique only once.
+    def clique(self, ranks: tuple[int, ...], kind: str | None = None) -> NetworkCollective:
+        """Open a collective of some ranks; all of them call, and once for each kind.
+
+        Args:
+            ranks: in ascending order.
+            kind: one of `ORDER_FREE_KINDS`; without it the kind chosen for the job.
 
         Raises:
             RendezvousError: a member cannot be connected to within the limit.
             UsageError: the job's file has no such group.
         """
+        choice = self._choice if kind is None else self._choice.of(kind)
         clique = Clique(ranks, self._rank, self._roster)
-        group = self._choice.group(ranks)
+        group = choice.group(ranks)
         where = {one.rank: one.address for one in self._meeting.announcements}
-        mesh = open_mesh(self._meeting.board, clique, where, clique.label, self._limit_s)
+        label = f"{choice.kind}/{clique.label}"
+        mesh = open_mesh(self._meeting.board, clique, where, label, self._limit_s)
         transport = open_transport(clique, mesh, group, self._limit_s)
         return NetworkCollective(clique, transport, self._watch.explain, self._choice.wide)
+
+    def ring(self, flow: tuple[int, ...]) -> RingCollective:
+        """Open a ring in which each of some ranks sends to the next; all of them call, once.
+
+        Raises:
+            RendezvousError: a member cannot be connected to within the limit.
+        """
+        return RingCollective(
+            flow, self._rank, self._meeting, self._roster, self._watch.explain, self._limit_s
+        )
+
+    def open(self, kind: str, ranks: tuple[int, ...]) -> Collective:
+        """Open a collective of any kind: `ring` in the order of the ranks, or see `clique`."""
+        return self.ring(ranks) if kind == RING else self.clique(ranks, kind)
+
+    def await_all(self, occasion: str) -> None:
+        """Wait until every worker of the job has come to an occasion.
+
+        Raises:
+            CollectiveError: a worker was lost meanwhile, or does not come.
+        """
+        self._watch.await_all(occasion, self._limit_s)
 
     def confess(self, reason: str) -> None:
         """Tell the other workers that this one fails, before its connections break."""

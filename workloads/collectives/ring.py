@@ -21,6 +21,7 @@ measured on real sockets and interfaces.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAXIMUM_SEGMENT_BYTES = 1024 * 1024
@@ -38,6 +39,21 @@ def ring_predecessor(rank: int, members: int) -> int:
     """Return the rank from which `rank` receives in a ring of `members`."""
     _check_rank(rank, members)
     return (rank + 1) % members
+
+
+def downward_flow(members: int) -> tuple[int, ...]:
+    """Return the ranks of a job in the order in which its ring of all passes data on."""
+    return tuple(reversed(range(members)))
+
+
+def place_in_gloo(flow: Sequence[int], rank: int) -> int:
+    """Return the rank within gloo that makes data flow in a given order.
+
+    Args:
+        flow: ranks of the job, each sending to the next, and the last to the first.
+        rank: one of them.
+    """
+    return len(flow) - 1 - flow.index(rank)
 
 
 @dataclass(frozen=True)

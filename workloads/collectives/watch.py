@@ -20,6 +20,7 @@ from workloads.collectives.bounded import bounded
 from workloads.collectives.endpoint import Endpoint
 from workloads.collectives.rendezvous import Meeting, keeper_name
 from workloads.collectives.roster import Roster
+from workloads.errors import CollectiveError
 
 ALARM = "watch/alarm"
 VERDICT = "watch/verdict"
@@ -63,6 +64,18 @@ class Watch:
         with contextlib.suppress(DistError, TimeoutError):
             bounded(lambda: self._announce(verdict), ANSWER_LIMIT_S)
 
+    def await_all(self, occasion: str, limit_s: float) -> None:
+        """Wait until every worker has come to an occasion, without any traffic of collectives.
+
+        Raises:
+            CollectiveError: a worker was lost meanwhile, or did not come within the limit.
+        """
+        try:
+            bounded(lambda: self._await_all(occasion, limit_s), limit_s + ANSWER_LIMIT_S)
+        except (DistError, TimeoutError) as error:
+            symptom = f"not all workers came to {occasion} within {limit_s:g} s"
+            raise CollectiveError(self.explain(symptom)) from error
+
     def close(self) -> None:
         """Part in good order: no worker closes its connections before all are done with them.
 
@@ -72,6 +85,17 @@ class Watch:
         with contextlib.suppress(DistError, TimeoutError):
             bounded(self._part, PARTING_LIMIT_S)
         self._listener.join(GRACE_S)
+
+    def _await_all(self, occasion: str, limit_s: float) -> None:
+        keys = [f"watch/{occasion}/{rank}" for rank in range(self._endpoint.world_size)]
+        self._board.write(keys[self._endpoint.rank], "here")
+        deadline = time.monotonic() + limit_s
+        while not self._board.has(keys):
+            if self._board.has([VERDICT]):
+                raise CollectiveError(self._board.read(VERDICT))
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+            time.sleep(POLL_INTERVAL_S)
 
     def _listen(self, board: Board) -> None:
         with contextlib.suppress(DistError):

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from workloads.errors import UsageError
+from workloads.training.shards import shard_of
 
 CORPUS_DIRECTORY = Path(__file__).parent / "corpus"
 BLOCK_CHARACTERS = 2048
@@ -27,10 +28,17 @@ Tokens = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Corpus:
-    """The text in blocks of tokens, and the characters that the tokens stand for."""
+    """The text in blocks of tokens.
+
+    Attributes:
+        vocabulary: the characters that the tokens stand for.
+        blocks: the text.
+        books: the number of the work that each block is from.
+    """
 
     vocabulary: str
     blocks: tuple[Tokens, ...]
+    books: tuple[int, ...]
 
     def decode(self, tokens: Tokens) -> str:
         """Return the text of some tokens."""
@@ -52,11 +60,11 @@ def load_corpus(directory: Path = CORPUS_DIRECTORY) -> Corpus:
         )
     token_of = {character: token for token, character in enumerate(vocabulary)}
     blocks = [
-        block
-        for text in texts
+        (block, book)
+        for book, text in enumerate(texts)
         for block in _blocks(np.array([token_of[c] for c in text], dtype=np.uint8))
     ]
-    return Corpus(vocabulary, tuple(blocks))
+    return Corpus(vocabulary, tuple(b for b, _ in blocks), tuple(book for _, book in blocks))
 
 
 def held_out_blocks(corpus: Corpus) -> tuple[Tokens, ...]:
@@ -64,17 +72,25 @@ def held_out_blocks(corpus: Corpus) -> tuple[Tokens, ...]:
     return corpus.blocks[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
 
 
-def shard_blocks(corpus: Corpus, rank: int, world_size: int, seed: int) -> tuple[Tokens, ...]:
+def shard_blocks(
+    corpus: Corpus, rank: int, world_size: int, seed: int, dirichlet_alpha: float | None = None
+) -> tuple[Tokens, ...]:
     """Return the blocks of one worker's shard.
+
+    Args:
+        corpus: the text.
+        rank: the worker's.
+        world_size: workers of the job.
+        seed: decides who gets which block.
+        dirichlet_alpha: how unevenly the works are shared out; None for a like share of each.
 
     Raises:
         UsageError: there are more workers than blocks.
     """
-    training = [b for i, b in enumerate(corpus.blocks) if (i + 1) % HELD_OUT_EVERY]
-    if world_size > len(training):
-        raise UsageError(f"{world_size} workers but {len(training)} blocks of text to share out")
-    order = np.random.default_rng(seed).permutation(len(training))
-    return tuple(training[i] for i in order[rank::world_size])
+    training = [i for i in range(len(corpus.blocks)) if (i + 1) % HELD_OUT_EVERY]
+    books = np.array([corpus.books[i] for i in training])
+    shard = shard_of(rank, world_size, books, seed, dirichlet_alpha, "blocks of text")
+    return tuple(corpus.blocks[training[i]] for i in shard)
 
 
 class Batches:

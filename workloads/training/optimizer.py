@@ -4,9 +4,9 @@ Local: AdamW (Loshchilov and Hutter, "Decoupled weight decay regularization", IC
 nanoGPT's settings. PyTorch's function does the arithmetic; its `Optimizer` class would load
 TorchDynamo, which costs every worker two seconds and 75 MB at its start.
 
-Outer: what to make of the mean change. `PlainMean` applies it: local SGD, or federated averaging.
-`DilocoNesterov` takes it for a gradient and descends with Nesterov momentum (Douillard et al.,
-"DiLoCo: Distributed low-communication training of language models", arXiv 2311.08105, 2023).
+Outer: what to make of a clique's mean. `PlainMean` takes it: local SGD, or federated averaging.
+`DilocoNesterov` takes the way to it for a gradient and descends with Nesterov momentum (Douillard
+et al., "DiLoCo: Distributed low-communication training of language models", arXiv 2311.08105).
 """
 
 from __future__ import annotations
@@ -94,34 +94,47 @@ class _Part:
 
 
 class OuterOptimizer(Protocol):
-    """How the mean change of a round becomes the next common parameters."""
+    """How the mean of a clique becomes an island's next parameters."""
 
-    def step(self, anchor: Tensor, mean_change: Tensor) -> Tensor:
-        """Return the parameters after a round that began at `anchor`, in a new tensor."""
+    def step(self, part: slice, anchor: Tensor, reference: Tensor, mean: Tensor) -> Tensor:
+        """Return the next parameters of one part of the vector, in a new tensor.
+
+        Args:
+            part: which part, each in turn in every round.
+            anchor: where this island began its local steps.
+            reference: what the clique's mean is told relative to; the same on all islands.
+            mean: the mean over the clique of parameters minus reference.
+        """
 
 
 class PlainMean:
-    """The islands' mean parameters, as in federated averaging."""
+    """The clique's mean parameters, as in federated averaging; the same bits on all its members."""
 
-    def step(self, anchor: Tensor, mean_change: Tensor) -> Tensor:
-        """Return the parameters after a round that began at `anchor`, in a new tensor."""
-        return anchor + mean_change
+    def step(self, part: slice, anchor: Tensor, reference: Tensor, mean: Tensor) -> Tensor:
+        """Return the next parameters of one part of the vector, in a new tensor."""
+        return reference + mean
 
 
 class DilocoNesterov:
-    """DiLoCo's outer step: the mean change, negated, is the gradient of SGD with Nesterov momentum.
+    """DiLoCo's outer step: what leads from the anchor to the mean is taken for a gradient, negated.
 
-    The defaults are the paper's.
+    The defaults of the two settings are the paper's. Where islands begin from different anchors,
+    that gradient is the sum of two: what training wants to change, and how far this island's anchor
+    is from its clique's. So disagreement shrinks by the same momentum step by which the model
+    learns, as in NoLoCo (arXiv 2506.10911) with both weighed alike. The velocity stays at home.
     """
 
     def __init__(self, learning_rate: float = 0.7, momentum: float = 0.9) -> None:
         self._learning_rate = learning_rate
         self._momentum = momentum
-        self._velocity: Tensor | None = None
+        self._velocities: dict[tuple[int, int], Tensor] = {}
 
-    def step(self, anchor: Tensor, mean_change: Tensor) -> Tensor:
-        """Return the parameters after a round that began at `anchor`, in a new tensor."""
-        previous = torch.zeros_like(anchor) if self._velocity is None else self._velocity
-        self._velocity = self._momentum * previous - mean_change
-        descent = self._momentum * self._velocity - mean_change
+    def step(self, part: slice, anchor: Tensor, reference: Tensor, mean: Tensor) -> Tensor:
+        """Return the next parameters of one part of the vector, in a new tensor."""
+        gradient = (anchor - reference) - mean
+        key = (part.start, part.stop)
+        previous = self._velocities.get(key)
+        velocity = gradient if previous is None else self._momentum * previous + gradient
+        self._velocities[key] = velocity
+        descent = self._momentum * velocity + gradient
         return anchor - self._learning_rate * descent

@@ -58,20 +58,41 @@ class WorkerRecord:
             self._file.close()
 
 
+@dataclass(frozen=True)
+class Moment:
+    """One moment by both clocks, in seconds."""
+
+    unix: float
+    monotonic: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        """Return the moment of the call."""
+        return cls(time.time(), time.monotonic())
+
+
 class Stopwatch:
     """The moments of a round by both clocks."""
 
     def __init__(self) -> None:
-        self._moments: dict[str, tuple[float, float]] = {}
+        self._moments: dict[str, Moment] = {}
 
-    def mark(self, moment: str) -> None:
-        """Note that `moment` is now."""
-        self._moments[moment] = (time.time(), time.monotonic())
+    def mark(self, name: str) -> None:
+        """Note that the moment called `name` is now."""
+        self.put(name, Moment.now())
+
+    def put(self, name: str, moment: Moment) -> None:
+        """Note when the moment called `name` was."""
+        self._moments[name] = moment
+
+    def seconds(self, first: str, last: str) -> float:
+        """Return the seconds between two moments."""
+        return self._moments[last].monotonic - self._moments[first].monotonic
 
     def fields(self) -> dict[str, Any]:
         """Return the moments in seconds since 1970, and again under `monotonic`."""
-        unix = {moment: clocks[0] for moment, clocks in self._moments.items()}
-        return {**unix, "monotonic": {name: both[1] for name, both in self._moments.items()}}
+        unix = {name: moment.unix for name, moment in self._moments.items()}
+        return {**unix, "monotonic": {name: one.monotonic for name, one in self._moments.items()}}
 
 
 @dataclass(frozen=True)

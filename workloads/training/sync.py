@@ -1,100 +1,144 @@
-"""Local work, then a collective: the two phases of a round, kept apart so that each can be timed.
+"""What an island says to its clique: `LocalSteps` of a change, `GradientEveryStep` of gradients.
 
-`LocalSteps` takes H steps of AdamW alone and then lets the islands average what changed.
-`GradientEveryStep` is the baseline without any local freedom: the gradients of each single step
-are averaged, as `DistributedDataParallel` does it.
+`LocalSteps` takes H steps of AdamW alone and then averages with the clique. `GradientEveryStep` is
+the baseline without any local freedom: the gradients of each single step are averaged, as
+`DistributedDataParallel` does it. `rounds` calls both.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
-from workloads.collectives.base import Collective
-from workloads.training.data import Batches
-from workloads.training.model import cross_entropy
+from workloads.training.anchor import Anchor
 from workloads.training.optimizer import AdamW, OuterOptimizer
 from workloads.training.parameters import FlatParameters
+from workloads.training.rotation import Turn
+from workloads.training.sketch import CountSketch
+from workloads.training.task import Task
 
 
 class Learner:
-    """A model on an island with its parameters, its optimizer and its shard of the data."""
+    """A task on an island with its parameters and its optimizer."""
 
-    def __init__(
-        self, model: nn.Module, parameters: FlatParameters, optimizer: AdamW, batches: Batches
-    ) -> None:
-        self._model = model
-        self._batches = batches
+    def __init__(self, task: Task, parameters: FlatParameters, optimizer: AdamW) -> None:
+        self._task = task
         self.parameters = parameters
         self.optimizer = optimizer
 
     def compute_gradients(self) -> float:
         """Put the gradients of the next batch into the parameters; return its loss."""
         self.parameters.gradients.zero_()
-        loss = cross_entropy(self._model, *self._batches.next())
+        loss = self._task.loss(self._task.model, *self._task.batches.next())
         torch.autograd.backward(loss)
         return loss.item()
 
 
-class Synchronization(Protocol):
-    """The two phases of a round."""
-
-    def work_locally(self) -> float:
-        """Compute on this island alone; return the mean training loss."""
-
-    def synchronize(self, collective: Collective) -> float | None:
-        """Exchange and step.
-
-        Returns:
-            The square of the Euclidean distance from this island's parameters to the islands' mean
-            before the exchange; None where the parameters never part. The mean of it over the
-            islands is the consensus distance.
-        """
-
-
 class LocalSteps:
-    """H local steps, then the outer step on the mean change."""
+    """H local steps, then the outer step; what changes meanwhile is kept on top of it.
 
-    def __init__(self, learner: Learner, outer: OuterOptimizer, local_steps: int) -> None:
+    Args:
+        learner: what learns.
+        outer: the outer optimizer.
+        local_steps: H.
+        fragments: parts in which parameters are exchanged.
+        sketch: of the parameters, for estimates over all islands.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        outer: OuterOptimizer,
+        local_steps: int,
+        sketch: CountSketch,
+        fragments: int = 1,
+    ) -> None:
+        self.local_steps = local_steps
         self._learner = learner
-        self._outer = outer
-        self._local_steps = local_steps
-        self._anchor = learner.parameters.values.clone()
+        self._sketch = sketch
+        self._anchor = Anchor(learner.parameters.values, outer)
+        self._parts = even_parts(len(learner.parameters), fragments)
+        self._sent_from = self._said = torch.empty(0)
+        self._distance = 0.0
 
-    def work_locally(self) -> float:
-        """Take the local steps; return the mean of their training losses."""
-        losses = 0.0
-        for _ in range(self._local_steps):
-            losses += self._learner.compute_gradients()
-            self._learner.optimizer.step()
-        return losses / self._local_steps
+    def step(self) -> float:
+        """Take one step of AdamW; return its training loss."""
+        loss = self._learner.compute_gradients()
+        self._learner.optimizer.step()
+        return loss
 
-    def synchronize(self, collective: Collective) -> float | None:
-        """Average the changes since the last exchange and take the outer step from there."""
+    def messages(self, turn: Turn) -> tuple[Sequence[Tensor], dict[str, Any]]:
+        """Return the parameters relative to the islands' common reference, in fragments."""
+        anchor, values = self._anchor, self._learner.parameters.values
+        self._sent_from = values.clone()
+        self._said = values - anchor.reference
+        self._distance = 0.0
+        change = self._said if anchor.values is anchor.reference else values - anchor.values
+        fields = {
+            "change_norm2": norm2(change),
+            "sketch": self._sketch.of(self._said),
+            "change_sketch": None if change is self._said else self._sketch.of(change),
+        }
+        return [self._said[part] for part in self._parts], fields
+
+    def settle(self, part: int, mean: Tensor) -> None:
+        """Take the outer step for a fragment, under what was learned since it was sent."""
+        where = self._parts[part]
+        self._distance += norm2(self._said[where] - mean)
         values = self._learner.parameters.values
-        change = values - self._anchor
-        mean_change = collective.allreduce(change, "the change of the parameters")
-        distance = (change - mean_change).square().sum().item()
-        self._anchor = self._outer.step(self._anchor, mean_change)
-        values.copy_(self._anchor)
-        return distance
+        learned = values[where] - self._sent_from[where]
+        values[where] = self._anchor.settle(where, mean) + learned
+
+    def end_round(self, turn: Turn) -> dict[str, Any]:
+        """Move the anchor on; return the distance from the mean of all, where all met."""
+        self._anchor.end_round(turn.meets_all)
+        return {"consensus_distance": self._distance if turn.meets_all else None}
 
 
 class GradientEveryStep:
-    """One step a round, on the mean gradient."""
+    """One step a round, on the mean gradient of the clique; on one's own when idle."""
 
-    def __init__(self, learner: Learner) -> None:
+    local_steps = 1
+
+    def __init__(self, learner: Learner, sketch: CountSketch) -> None:
         self._learner = learner
+        self._sketch = sketch
+        self._reference = learner.parameters.values.clone()
 
-    def work_locally(self) -> float:
+    def step(self) -> float:
         """Compute the gradients of one batch; return its training loss."""
         return self._learner.compute_gradients()
 
-    def synchronize(self, collective: Collective) -> float | None:
-        """Average the gradients and step along the mean."""
-        gradients = self._learner.parameters.gradients
-        gradients.copy_(collective.allreduce(gradients, "the gradients"))
+    def messages(self, turn: Turn) -> tuple[Sequence[Tensor], dict[str, Any]]:
+        """Return the gradients."""
+        parameters = self._learner.parameters
+        fields = {
+            "change_norm2": norm2(parameters.gradients),
+            "sketch": self._sketch.of(parameters.values - self._reference),
+            "change_sketch": self._sketch.of(parameters.gradients),
+        }
+        return [parameters.gradients], fields
+
+    def settle(self, part: int, mean: Tensor) -> None:
+        """Take the clique's gradients for one's own."""
+        self._learner.parameters.gradients.copy_(mean)
+
+    def end_round(self, turn: Turn) -> dict[str, Any]:
+        """Step along the gradients."""
         self._learner.optimizer.step()
-        return None
+        return {"consensus_distance": None}
+
+
+def even_parts(length: int, count: int) -> list[slice]:
+    """Return `count` slices of a vector, one after another, that differ by one element at most."""
+    bounds = [length * number // count for number in range(count + 1)]
+    return [slice(start, stop) for start, stop in pairwise(bounds)]
+
+
+def norm2(vector: Tensor) -> float:
+    """Return the square of a vector's Euclidean length."""
+    return vector.square().sum().item()

@@ -6,81 +6,77 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
-from workloads.collectives.base import Collective
 from workloads.collectives.endpoint import Endpoint
-from workloads.collectives.gloo import open_ring
 from workloads.collectives.interfaces import Interface
-from workloads.collectives.kinds import Choice, open_collective
+from workloads.collectives.kinds import EXCHANGE, RING, Choice, assemble
 from workloads.collectives.limits import Limits
 from workloads.collectives.roster import Roster
 from workloads.errors import CollectiveError
-from workloads.training.data import Batches, Corpus, held_out_windows, load_corpus, shard_blocks
-from workloads.training.model import PRESETS, build_model, cross_entropy
-from workloads.training.optimizer import (
-    AdamW,
-    AdamWSettings,
-    DilocoNesterov,
-    OuterOptimizer,
-    PlainMean,
-)
-from workloads.training.parameters import FlatParameters
-from workloads.training.records import Stopwatch, WorkerRecord, write_line
+from workloads.training.records import WorkerRecord, write_line
+from workloads.training.rotation import Rotation, Turn, require_groups
+from workloads.training.rounds import RoundLog
+from workloads.training.schedule import Schedule, load_schedule
 from workloads.training.settings import Settings
-from workloads.training.sync import GradientEveryStep, Learner, LocalSteps, Synchronization
+from workloads.training.stopping import numbers_until_stopped
+from workloads.training.workload import Workload, build
 
-OUTER: dict[str, type[OuterOptimizer]] = {"mean": PlainMean, "diloco": DilocoNesterov}
+STATED = (
+    "workload",
+    "rounds",
+    "local_steps",
+    "outer",
+    "overlap_fragments",
+    "batch_size",
+    "learning_rate",
+    "dirichlet_alpha",
+    "seed",
+)
 
 
+@dataclass(frozen=True)
 class Worker:
-    """A model, its data and its way to synchronize, before any other worker is involved."""
+    """What one worker is, before any other is involved."""
 
-    def __init__(self, settings: Settings, endpoint: Endpoint) -> None:
-        shape = PRESETS[settings.preset]
-        corpus = load_corpus()
-        self.settings = settings
-        self.rank = endpoint.rank
-        self.model = build_model(shape, len(corpus.vocabulary), settings.seed)
-        self.parameters = FlatParameters(self.model)
-        self.held_out = held_out_windows(
-            corpus, shape.context, settings.held_out_windows, endpoint.rank, endpoint.world_size
-        )
-        batches = _training_batches(corpus, settings, endpoint, shape.context)
-        optimizer = AdamW(self.parameters, AdamWSettings(learning_rate=settings.learning_rate))
-        learner = Learner(self.model, self.parameters, optimizer, batches)
-        self.synchronization = _synchronization(settings, learner)
+    settings: Settings
+    endpoint: Endpoint
+    roster: Roster
+    schedule: Schedule
+    workload: Workload
 
     def fingerprint(self) -> str:
-        """Return what all workers must have in common: the job and the initial parameters."""
-        return f"{self.settings.job()} initial_parameters={self.parameters.sha256()[:16]}"
+        """Return what all workers must have in common, in one line."""
+        return f"{self.settings.job()} schedule={self.schedule.words} {self.workload.identity()}"
 
-    def run_round(self, number: int, collective: Collective) -> dict[str, Any]:
-        """Work, exchange and evaluate; return the fields of the round's event."""
-        watch = Stopwatch()
-        watch.mark("local_start")
-        cpu_before = time.process_time()
-        train_loss = self.synchronization.work_locally()
-        cpu_after = time.process_time()
-        watch.mark("local_end")
-        watch.mark("sync_start")
-        distance = self.synchronization.synchronize(collective)
-        watch.mark("sync_end")
-        return {
-            "round": number,
-            **watch.fields(),
-            "local_cpu_s": cpu_after - cpu_before,
-            "train_loss": train_loss,
-            "held_out_loss": evaluate(self.model, *self.held_out),
-            "held_out_windows": len(self.held_out[0]),
-            "consensus_distance": distance,
-            "message_bytes": self.parameters.message_bytes,
-        }
+    def meet(self, interface: Interface) -> Rotation:
+        """Meet the other workers and open the collectives of this one's cliques.
+
+        Raises:
+            RendezvousError: a worker is missing, or has other options.
+            UsageError: the job file does not fit.
+        """
+        settings = self.settings
+        limits = Limits(settings.rendezvous_timeout_s, settings.collective_timeout_s)
+        kind = EXCHANGE if settings.collective == RING else settings.collective
+        choice = Choice(kind, settings.job_file)
+        require_groups(self.schedule, self.endpoint.rank, choice)
+        assembly = assemble(
+            self.endpoint, self.roster, interface, choice, self.fingerprint(), limits
+        )
+        return Rotation(assembly, self.schedule, self.endpoint.rank)
+
+    def turns(self, rotation: Rotation) -> Iterator[Turn]:
+        """Yield what to do, round by round, until the last one or an early end."""
+        settings = self.settings
+        for number in numbers_until_stopped(settings.rounds, settings.stop_file):
+            yield rotation.turn(number)
 
 
 def run(settings: Settings, endpoint: Endpoint, roster: Roster, interface: Interface) -> None:
@@ -93,95 +89,83 @@ def run(settings: Settings, endpoint: Endpoint, roster: Roster, interface: Inter
     torch.set_num_interop_threads(1)
     with WorkerRecord(settings.out, echo=settings.events) as record:
         try:
-            _take_part(settings, endpoint, roster, interface, record)
+            worker = Worker(
+                settings, endpoint, roster, _schedule(settings, roster), build(settings, endpoint)
+            )
+            _take_part(worker, interface, record)
         except Exception as error:
             record.append("error", time=time.time(), message=str(error))
             raise
 
 
-def _take_part(
-    settings: Settings,
-    endpoint: Endpoint,
-    roster: Roster,
-    interface: Interface,
-    record: WorkerRecord,
-) -> None:
-    worker = Worker(settings, endpoint)
-    record.append("start", **_start_fields(worker, endpoint, roster, interface))
-    limits = Limits(settings.rendezvous_timeout_s, settings.collective_timeout_s)
-    collective = _open(settings, endpoint, roster, interface, worker.fingerprint(), limits)
+def _schedule(settings: Settings, roster: Roster) -> Schedule:
+    if settings.schedule is None:
+        return Schedule.of_all(settings.collective, roster.size)
+    return load_schedule(settings.schedule, roster)
+
+
+def _take_part(worker: Worker, interface: Interface, record: WorkerRecord) -> None:
+    record.append("start", **_start_fields(worker, interface))
+    rotation = worker.meet(interface)
     try:
-        for number in range(settings.rounds):
-            fields = worker.run_round(number, collective)
-            record.append("round", **fields)
-            if settings.progress and not settings.events:
-                name = roster.name(endpoint.rank)
-                write_line(sys.stdout, progress_line(name, settings.rounds, fields))
+        done = _do_rounds(worker, rotation, record)
+        if rotation.ends_in_mean:
+            record.append("final", **_final_fields(worker, rotation))
     except CollectiveError:
         raise
     except Exception as error:
-        collective.confess(f"{type(error).__name__}: {error}")
+        rotation.confess(f"{type(error).__name__}: {error}")
         raise
-    record.append("end", **_end_fields(worker), counters=collective.counters())
-    collective.close()
+    record.append("end", **_end_fields(worker, done), counters=rotation.counters())
+    rotation.close()
 
 
-def _open(
-    settings: Settings,
-    endpoint: Endpoint,
-    roster: Roster,
-    interface: Interface,
-    fingerprint: str,
-    limits: Limits,
-) -> Collective:
-    if settings.collective == "ring":
-        return open_ring(endpoint, roster, interface, fingerprint, limits)
-    choice = Choice(settings.collective, settings.job_file)
-    return open_collective(endpoint, roster, interface, choice, fingerprint, limits)
+def _do_rounds(worker: Worker, rotation: Rotation, record: WorkerRecord) -> int:
+    """Do the rounds and write each down; return how many they were."""
+    done = 0
+    for log in worker.workload.rounds(worker.turns(rotation)):
+        fields = round_fields(worker, log)
+        record.append("round", **fields)
+        if worker.settings.progress and not worker.settings.events:
+            name = worker.roster.name(worker.endpoint.rank)
+            write_line(sys.stdout, progress_line(name, worker.settings.rounds, fields))
+        done += 1
+    return done
 
 
-def evaluate(model: nn.Module, tokens: Tensor, targets: Tensor) -> float | None:
-    """Return the mean loss on some windows in nats a character, or None where there are none."""
-    if not len(tokens):
-        return None
-    with torch.no_grad():
-        return cross_entropy(model, tokens, targets).item()
+def round_fields(worker: Worker, log: RoundLog) -> dict[str, Any]:
+    """Evaluate, and return the fields of a round's event."""
+    clique = log.turn.clique
+    return {
+        **log.fields(),
+        "clique": [] if clique is None else _names(worker.roster, clique.ranks),
+        "message_bytes": worker.workload.message_bytes,
+        **worker.workload.evaluate(),
+    }
 
 
 def progress_line(name: str, rounds: int, fields: dict[str, Any]) -> str:
     """Return a round in one line for a person who watches."""
-    held_out = fields["held_out_loss"]
+    losses = [("train loss", fields["train_loss"]), ("held-out loss", fields["held_out_loss"])]
     return (
         f"{name}  round {fields['round'] + 1}/{rounds}  "
         f"local {fields['local_end'] - fields['local_start']:.2f} s  "
-        f"sync {fields['sync_end'] - fields['sync_start']:.2f} s  "
-        f"train loss {fields['train_loss']:.3f}"
-        + ("" if held_out is None else f"  held-out loss {held_out:.3f}")
+        f"sync {fields['sync_end'] - fields['sync_start']:.2f} s"
+        + "".join(f"  {what} {loss:.3f}" for what, loss in losses if loss is not None)
     )
 
 
-def _training_batches(
-    corpus: Corpus, settings: Settings, endpoint: Endpoint, context: int
-) -> Batches:
-    blocks = shard_blocks(corpus, endpoint.rank, endpoint.world_size, settings.seed)
-    return Batches(blocks, context, settings.batch_size, (settings.seed, endpoint.rank))
+def _names(roster: Roster, ranks: tuple[int, ...]) -> list[str]:
+    return [roster.site(rank) or str(rank) for rank in ranks]
 
 
-def _synchronization(settings: Settings, learner: Learner) -> Synchronization:
-    if settings.outer == "none":
-        return GradientEveryStep(learner)
-    return LocalSteps(learner, OUTER[settings.outer](), settings.local_steps)
-
-
-def _start_fields(
-    worker: Worker, endpoint: Endpoint, roster: Roster, interface: Interface
-) -> dict[str, Any]:
-    settings = worker.settings
+def _start_fields(worker: Worker, interface: Interface) -> dict[str, Any]:
+    settings, endpoint = worker.settings, worker.endpoint
     return {
         "time": time.time(),
         "rank": endpoint.rank,
         "world_size": endpoint.world_size,
-        "site": roster.site(endpoint.rank),
+        "site": worker.roster.site(endpoint.rank),
         "process_id": os.getpid(),
         "interface": interface.name,
         "address": interface.address,
@@ -191,23 +175,33 @@ def _start_fields(
             "numpy": np.__version__,
         },
         "threads": torch.get_num_threads(),
-        "parameters": len(worker.parameters),
-        "message_bytes": worker.parameters.message_bytes,
-        "preset": settings.preset,
-        "rounds": settings.rounds,
-        "local_steps": settings.local_steps,
-        "outer": settings.outer,
-        "collective": settings.collective,
-        "batch_size": settings.batch_size,
-        "learning_rate": settings.learning_rate,
-        "seed": settings.seed,
+        "message_bytes": worker.workload.message_bytes,
+        **{name: getattr(settings, name) for name in STATED},
+        "collective": None if settings.schedule else settings.collective,
+        **worker.workload.description(),
     }
 
 
-def _end_fields(worker: Worker) -> dict[str, Any]:
+def _final_fields(worker: Worker, rotation: Rotation) -> dict[str, Any]:
+    """Take the mean of all islands, and return what came of it."""
+    collective = rotation.final()
+    began = time.time()
+    worker.workload.unite(collective)
+    ended = time.time()
+    return {
+        "time": ended,
+        "start": began,
+        "end": ended,
+        **worker.workload.evaluate(),
+        "parameters_sha256": worker.workload.sha256(),
+    }
+
+
+def _end_fields(worker: Worker, done: int) -> dict[str, Any]:
     return {
         "time": time.time(),
-        "parameters_sha256": worker.parameters.sha256(),
+        "rounds_done": done,
+        "parameters_sha256": worker.workload.sha256(),
         "peak_rss_bytes": peak_rss_bytes(Path("/proc/self/status").read_text(encoding="ascii")),
         "cpu_s": time.process_time(),
     }
