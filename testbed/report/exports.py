@@ -7,13 +7,14 @@ columns with types. TensorBoard reads `tensorboard/`, with the UNIX time of each
 from __future__ import annotations
 
 import csv
+import importlib
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tensorboardX import SummaryWriter
 
 from testbed.measure.series import Series
 from testbed.report.rounds import Round
@@ -101,9 +102,25 @@ def write_events(rounds: Sequence[Round], folder: Path) -> None:
     if folder.is_dir():
         for old in folder.glob(EVENT_FILES):
             old.unlink()
-    with SummaryWriter(logdir=str(folder)) as writer:
+    with _summary_writer()(logdir=str(folder)) as writer:
         for one in rounds:
             figures = {**one.figures, "wan_bytes": one.wan_bytes}
             for tag, name in SCALARS.items():
                 if figures.get(name) is not None:
                     writer.add_scalar(tag, figures[name], one.number, walltime=one.end)
+
+
+def _summary_writer() -> Any:
+    """Return tensorboardX's writer without loading torch.
+
+    The package asks for torch where it is installed, and does without where it is not. Numbers need
+    none, and loading it would take longer than the whole report, and 200 MB.
+    """
+    held = "torch" in sys.modules
+    if not held:
+        sys.modules["torch"] = None  # type: ignore[assignment]  # what makes an import fail
+    try:
+        return importlib.import_module("tensorboardX").SummaryWriter
+    finally:
+        if not held:
+            del sys.modules["torch"]

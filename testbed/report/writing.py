@@ -32,6 +32,7 @@ def write_report(run: Path) -> Path:
         RunError: a file of it is damaged.
     """
     view = view_run(run)
+    _remove_plots(run / PLOTS)
     with report_style():
         drawings = _drawn(_plots(view), run / PLOTS)
     page = write_page(run / REPORT, run_page(view, drawings))
@@ -48,6 +49,12 @@ def write_page(path: Path, text: str) -> Path:
     finally:
         beside.unlink(missing_ok=True)
     return path
+
+
+def _remove_plots(folder: Path) -> None:
+    """Remove the plots of an earlier report, of which this one may not have all."""
+    for old in [*folder.glob("*.svg"), *folder.glob("*.png")]:
+        old.unlink()
 
 
 def _plots(view: RunView) -> dict[str, list[Plot]]:
