@@ -39,6 +39,7 @@ from testbed.group_cli import group_app
 from testbed.launch import RunChoices, accelerator_limits, accelerator_sites, launch
 from testbed.progress import make_console
 from testbed.reaching import access_to, ask_controller
+from testbed.watching.cli import metrics_command, watch_command
 from topologies.errors import AtollError, UserError, describe
 from topologies.files import available, load
 from topologies.model import Topology
@@ -63,6 +64,8 @@ app.command(name="plan")(plan_command)
 app.command(name="bounds")(bounds_command)
 app.command(name="emulate")(emulate_command)
 app.command(name="run")(run_command)
+app.command(name="watch")(watch_command)
+app.command(name="metrics")(metrics_command)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from testbed.emulation.emulation import Emulation, EmulationOptions, emulation
 from testbed.emulation.network import NetworkOptions
 from testbed.experiment.conduct import conduct
 from testbed.experiment.file import from_data
+from testbed.experiment.reporting import report_on
 from testbed.measure.reach import Probing, Reachability, asked_round_trips, measure
 from testbed.order import Order
 from testbed.ownership import RuntimeDirectory
@@ -43,26 +44,38 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
     record = RunRecord.create(Path(order.record_directory), _manifest(order, topology))
     record.write_topology(dump(real))
     with record, Stages(console) as stages:
-        options = emulation_options(order)
-        with emulation(topology, options, runtime, stages.announce) as wan:
-            record.amend_manifest(
-                interfaces=interface_names(wan),
-                queues_ms=queues_ms(wan),
-                bring_up_s=wan.bring_up_s,
-            )
-            if order.controller_file is not None:
-                return _hold_foreign(wan, runtime, record, stages)
-            reach = prove_reachability(wan, stages)
-            if order.action == "calibrate":
-                return calibrate_alone(wan, order, record, stages)
-            if order.calibrate:
-                calibrate_links(wan, record, stages)
-            with start_islands(runtime.path, seats(wan)) as islands:
-                if order.action == "up":
-                    return _hold(wan, islands, record, stages)
-                if order.action == "bench":
-                    return measure_collectives(order, wan, islands, record, stages)
-                return conduct(order, wan, islands, reach, record, stages)
+        code = _on_a_wan(order, topology, runtime, record, stages)
+    if order.experiment is not None:
+        report_on(record.path, from_data(order.experiment), console, order.as_json)
+    return code
+
+
+def _on_a_wan(
+    order: Order,
+    topology: Topology,
+    runtime: RuntimeDirectory,
+    record: RunRecord,
+    stages: Stages,
+) -> int:
+    """Build the WAN, prove it, use it as the order says, and take it down again."""
+    options = emulation_options(order)
+    with emulation(topology, options, runtime, stages.announce) as wan:
+        record.amend_manifest(
+            interfaces=interface_names(wan), queues_ms=queues_ms(wan), bring_up_s=wan.bring_up_s
+        )
+        if order.controller_file is not None:
+            return _hold_foreign(wan, runtime, record, stages)
+        reach = prove_reachability(wan, stages)
+        if order.action == "calibrate":
+            return calibrate_alone(wan, order, record, stages)
+        if order.calibrate:
+            calibrate_links(wan, record, stages)
+        with start_islands(runtime.path, seats(wan)) as islands:
+            if order.action == "up":
+                return _hold(wan, islands, record, stages)
+            if order.action == "bench":
+                return measure_collectives(order, wan, islands, record, stages)
+            return conduct(order, wan, islands, reach, record, stages)
 
 
 def emulation_options(order: Order) -> EmulationOptions:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
@@ -64,7 +63,7 @@ def conduct(
         summaries = [_one(job, standing, record) for job in jobs]
     if experiment.is_plain:
         return _conclude_plain(jobs[0], summaries[0], standing, record)
-    return _conclude(jobs, summaries, standing, record)
+    return _conclude(jobs, summaries, standing)
 
 
 def jobs_of(order: Order, experiment: Experiment, wan: Emulation) -> Iterator[Job]:
@@ -99,15 +98,8 @@ def _one(job: Job, standing: Standing, run: RunRecord) -> Summary:
     manifest = {**run.manifest, **own, "seeds": {"run": standing.order.seed, "training": job.seed}}
     with RunRecord.create(path, manifest, is_latest=False) as record:
         summary = train(job, standing, record)
-        _report(record.path)
     run.event("training_ended", variant=name, repetition=repetition, valid=summary["valid"])
     return summary
-
-
-def _report(path: Path) -> None:
-    from testbed.report import write_report
-
-    write_report(path)
 
 
 def _failures(job: Job, summary: Summary) -> list[str]:
@@ -131,28 +123,16 @@ def _conclude_plain(job: Job, summary: Summary, standing: Standing, record: RunR
     return 1 if failures else 0
 
 
-def _conclude(
-    jobs: Sequence[Job], summaries: Sequence[Summary], standing: Standing, record: RunRecord
-) -> int:
-    """Print what a run of several trainings came to: the comparison, then what went wrong."""
+def _conclude(jobs: Sequence[Job], summaries: Sequence[Summary], standing: Standing) -> int:
+    """Print what went wrong in a run of several trainings; what they came to is compared later."""
     standing.stages.finish()
     failures = [
         f"{job.variant.name}, {job.repetition}: {line}"
         for job, summary in zip(jobs, summaries, strict=True)
         for line in _failures(job, summary)
     ]
-    _say(standing, [f"Record: {record.path}"], failures)
-    if standing.order.as_json:
-        print(json.dumps(_figures(jobs, summaries), indent=1))
+    _say(standing, [], failures)
     return 1 if failures else 0
-
-
-def _figures(jobs: Sequence[Job], summaries: Sequence[Summary]) -> dict[str, Any]:
-    rows = [
-        {"variant": job.variant.name, "repetition": job.repetition, "summary": summary}
-        for job, summary in zip(jobs, summaries, strict=True)
-    ]
-    return {"rows": rows}
 
 
 def _say(standing: Standing, lines: Sequence[str], failures: Sequence[str]) -> None:
