@@ -30,8 +30,6 @@ from testbed.experiment.running import RunOptions, run_experiment
 from testbed.launch import accelerator_sites
 from topologies.files import load
 
-COMMAND_LINE = "command line"
-
 
 def run_command(
     file: Annotated[Path, typer.Argument(help="An experiment, such as experiments/diloco.yaml.")],
@@ -126,7 +124,7 @@ def emulate_command(
             "fan_in": accelerator_fan_in,
         }
     )
-    experiment = experiment_of(_given(asked), COMMAND_LINE)
+    experiment = experiment_of(_given(asked))
     options = RunOptions(
         datapath, links, congestion_control, realtime, runs, timeout_s, capture, calibrate, as_json
     )

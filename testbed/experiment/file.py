@@ -55,9 +55,25 @@ def load_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
     return checked(Document(SETTINGS, with_settings(document.data, settings), {}), path.parent)
 
 
-def experiment_of(data: Mapping[str, Any], file: str) -> Experiment:
-    """Return the experiment that plain data describe; `file` is what errors call them."""
-    return checked(Document(file, dict(data), {}), Path())
+class CommandLine(Document):
+    """What was said by options; a mistake names the option."""
+
+    def mistake(self, path: Place, wrong: str, right: str) -> UserError:
+        """Return the one-line error for a mistake at `path`."""
+        return UserError(f"{option_of(path)}: {wrong}; {right}")
+
+
+def option_of(path: Place) -> str:
+    """Return the option of `atoll emulate` that says a field of an experiment."""
+    first, *inside = (str(step) for step in path) if path else ("",)
+    words = inside[:1] if first == "plan" else [first, *inside[:1]]
+    named = [word for word in words if word not in ("kind", "sites")]
+    return "--" + "-".join(named).replace("accelerators-", "accelerator-").replace("_", "-")
+
+
+def experiment_of(data: Mapping[str, Any]) -> Experiment:
+    """Return the experiment that options describe; raises UserError that names the option."""
+    return checked(CommandLine(SETTINGS, dict(data), {}), Path())
 
 
 def checked(document: Document, folder: Path) -> Experiment:

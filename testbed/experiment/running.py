@@ -21,12 +21,13 @@ from testbed.experiment.file import to_data
 from testbed.experiment.memory import check_memory
 from testbed.experiment.model import Accelerators, Experiment, Variant, Workload
 from testbed.experiment.planning import schedule_of
-from testbed.launch import RunChoices, checked_scale, launch
+from testbed.launch import RunChoices, check_choices, checked_scale, launch
 from testbed.progress import make_console
 from topologies.errors import UserError
 from topologies.files import load
 from topologies.model import Topology
 from workloads.errors import WorkloadError
+from workloads.training.sizes import message_bytes as bytes_of
 
 QUIET_S = 1.0
 
@@ -58,8 +59,6 @@ def run_experiment(experiment: Experiment, options: RunOptions) -> int:
     topology = load(experiment.topology)
     rate_scale = checked_scale(experiment.rate_scale, topology)
     settled = replace(experiment, rate_scale=rate_scale)
-    emulated = topology.scaled(rate_scale)
-    trainings = list(_trainings(settled, emulated, console))
     choices = RunChoices(
         "train",
         settled.topology,
@@ -71,6 +70,8 @@ def run_experiment(experiment: Experiment, options: RunOptions) -> int:
         options.runs,
         settled.seed,
     )
+    check_choices(choices, topology)
+    trainings = list(_trainings(settled, topology.scaled(rate_scale), console))
     largest = max(training["message_bytes"] for training in trainings)
 
     def enough_memory(report: Report) -> None:
@@ -93,10 +94,6 @@ def run_experiment(experiment: Experiment, options: RunOptions) -> int:
 def message_bytes(workload: Workload) -> int:
     """Return what an island contributes to a round; raises UserError for a wrong list of layers."""
     layers = None if workload.layers is None else Path(workload.layers)
-    try:
-        from workloads.training.sizes import message_bytes as bytes_of
-    except ImportError:
-        return {"tiny": 435456}.get(workload.preset or "", 3243520)
     try:
         return bytes_of(workload.kind, workload.preset, layers, workload.message_scale)
     except WorkloadError as error:

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 from testbed.experiment.background_load import BackgroundLoad
-from testbed.measure.agreement import consensus_distance, gradient_noise
 from testbed.measure.crosscheck import CrossCheckRow
 from testbed.measure.planned import RoundPlan, total_expected
 from testbed.measure.predict import ExpectedBytes
@@ -28,6 +27,7 @@ from testbed.measure.windows import (
     round_windows,
 )
 from topologies.model import Direction
+from workloads.training.estimates import consensus_of_round, gradient_noise_of_round
 
 Row = dict[str, Any]
 
@@ -136,6 +136,7 @@ def _round(evidence: Evidence, times: RoundTimes, window: RoundWindow) -> Row:
     sync_s = max((one.sync_s for one in cliques), default=0.0)
     predicted_s = evidence.predicted_s(number)
     carried = traffic_between(evidence.links, window.start_s, window.end_s)
+    apart, noise = consensus_of_round(rows), gradient_noise_of_round(rows)
     return {
         "round": number,
         "plan_round": evidence.plan_round(number),
@@ -153,8 +154,8 @@ def _round(evidence: Evidence, times: RoundTimes, window: RoundWindow) -> Row:
         "prediction_error_pct": error_pct(sync_s, predicted_s),
         "train_loss": mean_over(rows, "train_loss"),
         "held_out_loss": mean_over(rows, "held_out_loss", weight="held_out_windows"),
-        "consensus_distance": consensus_distance(rows),
-        "gradient_noise": gradient_noise(rows),
+        "consensus_distance": apart and finite_or_none(apart.value),
+        "gradient_noise": noise and noise.scale_islands,
         "link_bytes": {str(direction): counts.bytes for direction, counts in carried.items()},
     }
 
@@ -178,7 +179,12 @@ def mean_over(rows: Iterable[WorkerRow], name: str, weight: str | None = None) -
     ]
     total = sum(w for _, w in weighed)
     mean = sum(x * w for x, w in weighed) / total if total else math.nan
-    return mean if math.isfinite(mean) else None
+    return finite_or_none(mean)
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return a number, or None for one that a diverged training leaves."""
+    return value if math.isfinite(value) else None
 
 
 def ratio(measured: float, expected: float) -> float | None:

@@ -41,8 +41,8 @@ def round_table(summary: Json) -> Table:
         "Rounds",
         "round",
         (
-            "local s", "sync s", "predicted", "bound s", "ratio",
-            "train loss", "held-out loss", "consensus distance", "WAN MB",
+            "local s", "sync s", "predicted s", "bound s", "ratio",
+            "train loss", "held-out", "consensus", "WAN MB",
         ),
     )  # fmt: skip
     for row in summary["rounds"]:

@@ -12,18 +12,16 @@ import jsonschema
 import pytest
 
 import testbed.record
+from testbed.experiment.background_load import BackgroundLoad
 from testbed.measure.crosscheck import CrossCheckRow
+from testbed.measure.planned import RoundPlan
 from testbed.measure.predict import ExpectedBytes, TimeBound
 from testbed.measure.reach import compare
 from testbed.measure.series import Counts, Series
+from testbed.record.evidence import Evidence, finished_rounds, settled_rounds
 from testbed.record.files import finite
-from testbed.record.summary import (
-    Evidence,
-    finished_rounds,
-    payload_is_as_predicted,
-    settled_rounds,
-    summarize,
-)
+from testbed.record.summary import summarize
+from testbed.record.validity import payload_is_as_predicted
 from topologies.model import Direction
 
 SCHEMA = json.loads(
@@ -65,6 +63,17 @@ def _series(rounds: int, wire_bytes: int, packets: int, drops: int = 0) -> Serie
     return series
 
 
+def _plan(expected: ExpectedBytes, *cliques: tuple[str, ...], **fields: Any) -> RoundPlan:
+    return RoundPlan(
+        kind="ring",
+        cliques=cliques or (("LON", "NYC"),),
+        expected={UP: expected, WAN: expected},
+        bound=TimeBound(0.8, 0.2, "by hand"),
+        predicted_s=fields.get("predicted_s", 1.25),
+        first_predicted_s=fields.get("first_predicted_s", 1.5),
+    )
+
+
 @pytest.fixture()
 def evidence() -> Evidence:
     expected = ExpectedBytes(MESSAGE_BYTES, 66_000)
@@ -73,8 +82,7 @@ def evidence() -> Evidence:
         workers=WORKERS,
         links={way: _series(2, WIRE_BYTES, 1000) for way in (UP, WAN)},
         message_bytes=MESSAGE_BYTES,
-        expected={UP: expected, WAN: expected},
-        bound=TimeBound(0.8, 0.2, "by hand"),
+        rounds=(_plan(expected),),
     )
 
 
@@ -124,6 +132,9 @@ def test_bytes_of_a_link_are_set_against_the_prediction(evidence: Evidence) -> N
         "measured_payload_bytes": 2 * MESSAGE_BYTES,
         "predicted_bytes": 2 * WIRE_BYTES,
         "predicted_payload_bytes": 2 * MESSAGE_BYTES,
+        "background_payload_bytes": 0,
+        "background_least_bytes": 0,
+        "background_most_bytes": 0,
         "ratio": 1.0,
         "wire_ratio": 1.0,
         "drops": 0,
@@ -257,3 +268,92 @@ def test_what_tcp_sent_again_for_dropped_frames_is_no_reason() -> None:
     assert payload_is_as_predicted(1_000_000 + explained, 1_000_000, explained)
     assert not payload_is_as_predicted(1_100_000 + explained, 1_000_000, explained)
     assert not payload_is_as_predicted(900_000, 1_000_000, explained)
+
+
+# --- schedules of several rounds -----------------------------------------------------------------
+
+
+def test_a_round_lasts_as_long_as_its_slowest_clique(evidence: Evidence) -> None:
+    rows = {
+        "AMS": [_round(0, 100, 1.0), _end()],
+        "FRA": [_round(0, 101, 1.0), _end()],
+        "LON": [_round(0, 200, 3.0), _end()],
+        "NYC": [_round(0, 200.5, 3.0), _end()],
+    }
+    plan = _plan(ExpectedBytes(), ("AMS", "FRA"), ("LON", "NYC"))
+    full = replace(evidence, sites=tuple(rows), workers=rows, rounds=(plan,))
+    (row,) = finished_rounds(full)
+    assert [(one["wait_s"], one["sync_s"]) for one in row["cliques"]] == [(1.0, 1.0), (0.5, 3.0)]
+    assert (row["sync_s"], row["wait_s"]) == (3.0, 1.0)
+
+
+def test_islands_that_are_idle_hold_up_no_clique(evidence: Evidence) -> None:
+    rows = {**WORKERS, "SIN": [_round(0, 100, 9.0), _round(1, 120, 0.0), _end()]}
+    full = replace(evidence, sites=tuple(rows), workers=rows)
+    assert [row["sync_s"] for row in finished_rounds(full)] == [1.5, 2.0]
+
+
+def test_each_round_is_set_against_its_own_plan(evidence: Evidence) -> None:
+    plans = (
+        _plan(ExpectedBytes(1000), predicted_s=1.0, first_predicted_s=1.2),
+        _plan(ExpectedBytes(500), predicted_s=1.6),
+    )
+    summary = summarize(replace(evidence, rounds=plans, cycle=(0, 1)))
+    assert [row["plan_round"] for row in summary["rounds"]] == [0, 1]
+    assert [row["predicted_s"] for row in summary["rounds"]] == [1.2, 1.6]  # 0 is the very first
+    errors = [row["prediction_error_pct"] for row in summary["rounds"]]
+    assert errors == pytest.approx([25.0, 25.0])  # 1.5 of 1.2 and 2.0 of 1.6
+    assert summary["prediction"]["mean_abs_error_pct"] == pytest.approx(25.0)
+    assert summary["cycle"] == {
+        "rounds": 2,
+        "predicted_s": 2.6,
+        "median_s": 3.5,
+        "error_pct": pytest.approx(100 * (3.5 / 2.6 - 1)),
+        "exact_mean": True,
+    }
+    assert summary["link_bytes"]["NYC>LON"]["predicted_payload_bytes"] == 1500
+
+
+def test_a_cycle_that_was_not_completed_has_no_time(evidence: Evidence) -> None:
+    plans = tuple(_plan(ExpectedBytes()) for _ in range(3))
+    cycle = summarize(replace(evidence, rounds=plans, cycle=(0, 1, 2)))["cycle"]
+    assert (cycle["median_s"], cycle["error_pct"]) == (None, None)
+
+
+def test_the_model_of_all_islands_is_that_of_the_final_mean(evidence: Evidence) -> None:
+    finals = {"LON": (3, 2.0), "NYC": (1, 4.0)}
+    workers = {
+        site: [*WORKERS[site][:2], _final(windows, loss), WORKERS[site][2]]
+        for site, (windows, loss) in finals.items()
+    }
+    final = summarize(replace(evidence, workers=workers))["final"]
+    assert final == {"held_out_loss": 2.5, "parameters_sha256": "ab12"}
+
+
+def _final(windows: int, loss: float) -> dict[str, Any]:
+    return {
+        "event": "final",
+        "start": 113.0,
+        "parameters_sha256": "ab12",
+        "held_out_windows": windows,
+        "held_out_loss": loss,
+    }
+
+
+def test_background_traffic_is_part_of_what_a_link_was_to_carry(evidence: Evidence) -> None:
+    links = {UP: evidence.links[UP], WAN: _series(2, WIRE_BYTES * 3 // 2, 1500)}
+    load = BackgroundLoad(ExpectedBytes(MESSAGE_BYTES, 66_000), MESSAGE_BYTES, MESSAGE_BYTES)
+    full = replace(evidence, links=links, background={WAN: load})
+    summary = summarize(full)
+    assert summary["reasons"] == []
+    row = summary["link_bytes"]["NYC>LON"]
+    assert (row["predicted_payload_bytes"], row["ratio"]) == (3 * MESSAGE_BYTES, 1.0)
+    assert summary["traversals"]["measured"] == 1.0  # its own messages alone
+    assert _reasons(replace(full, background={})) != []
+
+
+def test_bytes_are_not_held_against_a_plan_whose_ways_were_cut(evidence: Evidence) -> None:
+    links = {UP: evidence.links[UP], WAN: _series(2, 0, 0)}
+    cut = replace(evidence, links=links, unjudged="link NYC-LON was down")
+    assert _reasons(cut) == []
+    assert summarize(cut)["bytes_unjudged"] == "link NYC-LON was down"

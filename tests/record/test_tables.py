@@ -31,15 +31,15 @@ def _lines(table: Table) -> list[list[str]]:
 
 
 ROUND: dict[str, Any] = {
-    "round": 3, "local_s": 1.234, "sync_s": 2.0, "bound_s": 1.0, "ratio": 2.0, "train_loss": 3.2109,
-    "held_out_loss": None, "consensus_distance": 0.000123456,
+    "round": 3, "local_s": 1.234, "sync_s": 2.0, "predicted_s": 1.6, "bound_s": 1.0, "ratio": 2.0,
+    "train_loss": 3.2109,    "held_out_loss": None, "consensus_distance": 0.000123456,
     "link_bytes": {"NYC.island>NYC": 9_000_000, "NYC>LON": 1_500_000, "LON>NYC": 500_000},
 }  # fmt: skip
 
 
 def test_a_round_shows_wan_megabytes_and_a_dash_for_what_is_missing() -> None:
     lines = _lines(round_table({"rounds": [ROUND]}))
-    expected = ["3", "1.23", "2.00", "1.00", "2.00", "3.211", "-", "0.000123", "2.0"]
+    expected = ["3", "1.23", "2.00", "1.60", "1.00", "2.00", "3.211", "-", "0.000123", "2.0"]
     assert expected in lines
 
 

@@ -13,7 +13,7 @@ from tests.doctor.machines import BARE_KERNEL
 from topologies.files import load
 
 ORDER = Order(
-    action="emulate",
+    action="train",
     run_id="a",
     topology="nine_city",
     record_directory="runs/a",
