@@ -34,11 +34,13 @@ from testbed.cli_options import (
     SumSlots,
     Topo,
 )
+from testbed.comparing.cli import compare_command
 from testbed.experiment.cli import emulate_command, run_command
 from testbed.group_cli import group_app
 from testbed.launch import RunChoices, accelerator_limits, accelerator_sites, launch
 from testbed.progress import make_console
 from testbed.reaching import access_to, ask_controller
+from testbed.report.cli import report_command
 from testbed.watching.cli import metrics_command, watch_command
 from topologies.errors import AtollError, UserError, describe
 from topologies.files import available, load
@@ -64,6 +66,8 @@ app.command(name="plan")(plan_command)
 app.command(name="bounds")(bounds_command)
 app.command(name="emulate")(emulate_command)
 app.command(name="run")(run_command)
+app.command(name="compare")(compare_command)
+app.command(name="report")(report_command)
 app.command(name="watch")(watch_command)
 app.command(name="metrics")(metrics_command)
 

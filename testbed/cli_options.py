@@ -25,6 +25,7 @@ RealTime = Annotated[bool, typer.Option(help="Real-time priority for the data pa
 Calibrate = Annotated[bool, typer.Option(help="Measure every link before relying on it.")]
 Capture = Annotated[bool, typer.Option("--capture", help="Capture packets per link.")]
 TimeLimit = Annotated[float, typer.Option(min=1.0, help="Limit of each training, in seconds.")]
+Reported = Annotated[bool, typer.Option("--report/--no-report", help="Draw a report in the end.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Where run records are kept.")]
 Sites = Annotated[
     str | None,

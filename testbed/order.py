@@ -34,6 +34,7 @@ class Order:
         calibrate: whether links are measured before they are relied on.
         timeout_s: limit of each training.
         as_json: whether standard output is for figures alone.
+        report: whether a report is drawn in the end.
         command: what the user typed, for the record.
     """
 
@@ -57,6 +58,7 @@ class Order:
     bench: Mapping[str, Any] | None = None
     throughput: bool = False
     as_json: bool = False
+    report: bool = True
     timeout_s: float = 900.0
     command: str = ""
 

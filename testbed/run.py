@@ -46,7 +46,7 @@ def carry_out(order: Order, runtime: RuntimeDirectory, console: Console) -> int:
     with record, Stages(console) as stages:
         code = _on_a_wan(order, topology, runtime, record, stages)
     if order.experiment is not None:
-        report_on(record.path, from_data(order.experiment), console, order.as_json)
+        report_on(record.path, from_data(order.experiment), order, console)
     return code
 
 

@@ -16,6 +16,7 @@ from testbed.cli_options import (
     Json,
     Links,
     RealTime,
+    Reported,
     Runs,
     Scale,
     Seed,
@@ -48,12 +49,22 @@ def run_command(
     runs: Runs = Path("runs"),
     timeout_s: TimeLimit = 900.0,
     calibrate: Calibrate = True,
+    report: Reported = True,
     as_json: Json = False,
 ) -> None:
     """Carry out an experiment: train its variants over one standing WAN, and compare them."""
     experiment = only_variants(load_experiment(file, settings or []), variants or [])
     options = RunOptions(
-        datapath, links, congestion_control, realtime, runs, timeout_s, capture, calibrate, as_json
+        datapath,
+        links,
+        congestion_control,
+        realtime,
+        runs,
+        timeout_s,
+        capture,
+        calibrate,
+        as_json,
+        report,
     )
     raise typer.Exit(run_experiment(experiment, options))
 
@@ -100,6 +111,7 @@ def emulate_command(
     runs: Runs = Path("runs"),
     timeout_s: TimeLimit = 900.0,
     calibrate: Calibrate = True,
+    report: Reported = True,
     as_json: Json = False,
 ) -> None:
     """Build the WAN, train one model over it, count every byte, leave a record and nothing else."""
@@ -126,7 +138,16 @@ def emulate_command(
     )
     experiment = experiment_of(_given(asked))
     options = RunOptions(
-        datapath, links, congestion_control, realtime, runs, timeout_s, capture, calibrate, as_json
+        datapath,
+        links,
+        congestion_control,
+        realtime,
+        runs,
+        timeout_s,
+        capture,
+        calibrate,
+        as_json,
+        report,
     )
     raise typer.Exit(run_experiment(experiment, options))
 

@@ -13,37 +13,50 @@ from rich.console import Console
 
 from testbed.experiment.conduct import VARIANTS
 from testbed.experiment.model import Experiment
+from testbed.order import Order
 from testbed.progress import Stages
 
 
-def report_on(run: Path, experiment: Experiment, console: Console, as_json: bool) -> None:
+def report_on(run: Path, experiment: Experiment, order: Order, console: Console) -> None:
     """Write and print what a finished run came to, and say where it is.
 
     Args:
         run: its record.
         experiment: what was carried out.
+        order: whether figures and a report are wanted.
         console: for people.
-        as_json: whether a comparison goes to standard output.
     """
-    # Drawing takes a second to load, which no other command has to wait for.
+    if not experiment.is_plain:
+        _compare(run, order, console)
+    if order.report:
+        _say(console, f"Report: {_written(run, experiment, console)}")
+
+
+def _compare(run: Path, order: Order, console: Console) -> None:
     from testbed.comparing.compare import write_comparison
     from testbed.comparing.table import print_comparison
-    from testbed.report import write_report
+
+    comparison = write_comparison(run)
+    print_comparison(console, comparison)
+    _say(console, f"Record: {run}")
+    if order.as_json:
+        print(json.dumps(comparison.to_json(), indent=1))
+
+
+def _written(run: Path, experiment: Experiment, console: Console) -> Path:
+    """Write the report of a run, and of each of its trainings; return the run's."""
+    # Drawing takes a second to load, which no other command has to wait for.
+    from testbed.report import write_comparison_report, write_report
 
     if experiment.is_plain:
-        _say(console, f"Report: {write_report(run)}")
-        return
-    comparison = write_comparison(run)
+        return write_report(run)
+    parts = sorted((run / VARIANTS).glob("*/*"))
     with Stages(console) as stages:
-        parts = sorted((run / VARIANTS).glob("*/*"))
         stages.announce("Writing reports", total=len(parts))
         for done, part in enumerate(parts, start=1):
             write_report(part)
-            stages.advance(done)
-    print_comparison(console, comparison)
-    _say(console, f"Record: {run}")
-    if as_json:
-        print(json.dumps(comparison.to_json(), indent=1))
+            stages.advance(done, f"{done} of {len(parts)} trainings")
+        return write_comparison_report(run)
 
 
 def _say(console: Console, line: str) -> None:

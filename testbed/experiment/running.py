@@ -45,6 +45,7 @@ class RunOptions:
     capture: bool = False
     calibrate: bool = True
     as_json: bool = False
+    report: bool = True
 
 
 def run_experiment(experiment: Experiment, options: RunOptions) -> int:
@@ -87,6 +88,7 @@ def run_experiment(experiment: Experiment, options: RunOptions) -> int:
         "timeout_s": options.timeout_s,
         "calibrate": options.calibrate,
         "as_json": options.as_json,
+        "report": options.report,
     }
     return launch(choices, more, console, enough_memory)
 
