@@ -16,6 +16,7 @@ from testbed.report.view import RunView
 
 ARROW = " \N{RIGHTWARDS ARROW} "
 GOOD, BAD, OPEN = "good", "bad", "open"
+NOTHING_AGAINST = "Nothing was found against citing its figures."
 COLLECTIVES = {
     "ring": "ring all-reduce",
     "exchange": "each-to-each exchange",
@@ -57,7 +58,7 @@ def verdict(state: str, reason: str, summary: Any) -> Verdict:
         return Verdict(BAD, "No summary", ("summary.json is not there.",))
     reasons = tuple(str(one) for one in summary.get("reasons") or ())
     if summary.get("valid"):
-        return Verdict(GOOD, "Valid", reasons)
+        return Verdict(GOOD, "Valid", reasons or (NOTHING_AGAINST,))
     return Verdict(BAD, "Not valid: do not cite", reasons)
 
 

@@ -33,6 +33,7 @@ from testbed.report.tables import (
 )
 from testbed.report.view import RunView
 from testbed.report.world_map import PHONE, WIDE, WorldMap, land_path, windows_of, world_map
+from topologies.model import Topology
 
 MOST_THUMBNAILS = 8
 STRIP_HEIGHT = 40
@@ -152,6 +153,14 @@ def map_data(view: RunView) -> dict[str, Any] | None:
         "frames": frames,
         "data": Markup(json_for_script(frames.to_data())),
         "islands": len(topology.sites),
+    }
+
+
+def phone_map(topology: Topology) -> dict[str, Any]:
+    """Return the small map alone, for a page that draws plans on it."""
+    return {
+        "layouts": {"phone": world_map(topology, PHONE)},
+        "land": land_path(windows_of(topology)),
     }
 
 

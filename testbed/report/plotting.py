@@ -26,13 +26,13 @@ from testbed.report.palette import LIGHT, variable_of
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 DOTS_PER_INCH = 150
-NORMAL_INCHES = (6.0, 3.3)
+NORMAL_INCHES = (5.4, 3.05)
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "report",
     "text.parse_math": False,
     "font.family": "DejaVu Sans",
-    "font.size": 10,
+    "font.size": 9.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": LIGHT["muted"],
@@ -52,7 +52,7 @@ STYLE: dict[Any, Any] = {
     "lines.linewidth": 2.0,
     "lines.solid_capstyle": "round",
     "legend.frameon": False,
-    "legend.fontsize": 9.5,
+    "legend.fontsize": 9,
     "legend.labelcolor": LIGHT["ink"],
     "figure.facecolor": LIGHT["panel"],
     "axes.facecolor": LIGHT["panel"],
@@ -75,7 +75,7 @@ def new_plot(size_inches: tuple[float, float] = NORMAL_INCHES) -> tuple[Figure, 
     return figure, figure.add_subplot()
 
 
-def legend_above(axes: Axes, columns: int = 4) -> None:
+def legend_above(axes: Axes, columns: int = 4, reverse: bool = False) -> None:
     """Write the legend in a line above the axes, where it hides nothing."""
     handles, _ = axes.get_legend_handles_labels()
     if handles:
@@ -83,6 +83,7 @@ def legend_above(axes: Axes, columns: int = 4) -> None:
             loc="lower left",
             bbox_to_anchor=(0, 1.0),
             ncols=columns,
+            reverse=reverse,
             borderaxespad=0.2,
             handlelength=1.3,
             columnspacing=1.3,
@@ -95,6 +96,7 @@ def logarithmic(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.tick_params(axis="y", which="minor", size=0)
 
 
 def svg_text(figure: Figure) -> str:

@@ -12,7 +12,6 @@ from itertools import accumulate
 from typing import Any
 
 from testbed.report.formats import number
-from testbed.report.material import Material
 from topologies.model import Direction
 
 EVERYBODY = "everybody"
@@ -71,15 +70,22 @@ def is_access(direction: str) -> bool:
     return Direction.parse(direction).is_access
 
 
-def rounds_of(material: Material) -> list[Round]:
-    """Return the rounds that are recorded, in order."""
-    rows = material.run.rounds or material.summary.get("rounds") or ()
+def rounds_of(
+    rows: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any], sites: Sequence[str]
+) -> list[Round]:
+    """Return the rounds that are recorded, in order.
+
+    Args:
+        rows: of `rounds.jsonl`.
+        manifest: whose plan says who exchanged where a row does not.
+        sites: of everybody, where neither does.
+    """
     whole = [row for row in rows if {"round", "start", "end"} <= set(row)]
-    return [_round(row, material) for row in whole]
+    return [_round(row, manifest, tuple(sites)) for row in whole]
 
 
-def _round(row: Mapping[str, Any], material: Material) -> Round:
-    place = plan_place(row, material.manifest.get("plan") or {})
+def _round(row: Mapping[str, Any], manifest: Mapping[str, Any], sites: tuple[str, ...]) -> Round:
+    place = plan_place(row, manifest.get("plan") or {})
     figures = {name: read for name, value in row.items() if (read := number(value)) is not None}
     return Round(
         number=int(row["round"]),
@@ -87,7 +93,7 @@ def _round(row: Mapping[str, Any], material: Material) -> Round:
         start=float(row["start"]),
         end=float(row["end"]),
         figures=figures,
-        cliques=cliques_of(row, place, material),
+        cliques=cliques_of(row, place, manifest, sites),
         link_bytes=dict(row.get("link_bytes") or {}),
     )
 
@@ -100,14 +106,16 @@ def plan_place(row: Mapping[str, Any], plan: Mapping[str, Any]) -> int:
     return int(cycle[int(row["round"]) % len(cycle)])
 
 
-def cliques_of(row: Mapping[str, Any], place: int, material: Material) -> tuple[Clique, ...]:
+def cliques_of(
+    row: Mapping[str, Any], place: int, manifest: Mapping[str, Any], sites: tuple[str, ...]
+) -> tuple[Clique, ...]:
     """Return the cliques of a row: its own, else the plan's, else everybody."""
     if row.get("cliques") is not None:
         return tuple(_measured_clique(clique) for clique in row["cliques"])
-    planned = planned_rounds(material.manifest)
+    planned = planned_rounds(manifest)
     if place < len(planned):
         return planned[place]
-    return (Clique(material.sites, EVERYBODY),) if material.sites else ()
+    return (Clique(sites, EVERYBODY),) if sites else ()
 
 
 def _measured_clique(clique: Mapping[str, Any]) -> Clique:

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from testbed.report.formats import number
 from testbed.report.palette import LIGHT, series_colour
-from testbed.report.plotting import legend_above, logarithmic, new_plot
+from testbed.report.plotting import NORMAL_INCHES, legend_above, logarithmic, new_plot
 from testbed.report.rounds import column, elapsed_s, has, is_access, sent_bytes
 from testbed.report.view import RunView
 
@@ -215,7 +215,7 @@ def _round_time(view: RunView) -> Plot | None:
     _round_axis(axes)
     axes.set_ylabel("seconds to exchange")
     axes.set_ylim(bottom=0)
-    legend_above(axes)
+    legend_above(axes, reverse=True)
     caption = (
         "From the last island ready until the last one has the result. No method can be faster "
         "than the bound."
@@ -283,7 +283,7 @@ def byte_plots(view: RunView) -> list[Plot]:
 
 
 def _byte_bars(rows: Sequence[tuple[str, Mapping[str, Any]]], colour: str) -> Figure:
-    figure, axes = new_plot((6.0, 0.8 + 0.21 * len(rows)))
+    figure, axes = new_plot((NORMAL_INCHES[0], 0.75 + 0.2 * len(rows)))
     places = list(range(len(rows)))
     axes.barh(places, [row["measured_bytes"] / 1e6 for _, row in rows], 0.68, color=colour)
     for place, (_, row) in enumerate(rows):
@@ -291,7 +291,7 @@ def _byte_bars(rows: Sequence[tuple[str, Mapping[str, Any]]], colour: str) -> Fi
         if predicted is not None:
             axes.vlines(predicted / 1e6, place - 0.46, place + 0.46, LIGHT["bound"], lw=2.2)
     axes.set_yticks(places, [name for name, _ in rows])
-    axes.tick_params(axis="y", labelsize=9)
+    axes.tick_params(axis="y", labelsize=8.5)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(left=0)
     axes.grid(axis="y", visible=False)

@@ -61,10 +61,15 @@ def shown_sites(phases: Sequence[Phase]) -> list[str]:
     return sorted(longest)
 
 
+def end_s(view: RunView) -> float:
+    """Return the UNIX time at which the last round or phase ended."""
+    ends = [phase.end_s for phase in view.phases] + [one.end for one in view.rounds[-1:]]
+    return max(ends)
+
+
 def fullest_mbps(view: RunView, sites: Sequence[str]) -> float:
     """Return the highest rate of the sites' access ports over a stretch of the wide timeline."""
-    end = max(phase.end_s for phase in view.phases)
-    edges = edges_s(view.start_s, end, STRETCHES)
+    edges = edges_s(view.start_s, end_s(view), STRETCHES)
     ports = [port for site in sites for port in (Direction.up(site), Direction.down(site))]
     links = view.material.links
     rates = [float(rates_mbps(links[port], edges).max()) for port in ports if port in links]
@@ -80,7 +85,7 @@ def _timeline(
 ) -> Figure:
     figure, axes = new_plot(size_inches)
     places = {site: place for place, site in enumerate(sites)}
-    start, end = view.start_s, max(phase.end_s for phase in phases)
+    start, end = view.start_s, end_s(view)
     for kind in PHASE_KINDS:
         _bars(axes, [p for p in phases if p.kind == kind and p.site in places], places, start)
     edges = edges_s(start, end, stretches)

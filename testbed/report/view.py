@@ -26,13 +26,15 @@ class RunView:
         """UNIX seconds from which the figures count."""
         starts = [one.start for one in self.rounds] + [phase.start_s for phase in self.phases]
         times = [series.times[0] for series in self.material.links.values() if series.times]
-        return min(starts, default=min(times, default=0.0))
+        samples = [float(row["time"]) for row in self.material.fidelity[:1] if "time" in row]
+        return min(starts or times or samples, default=0.0)
 
 
 def view_run(path: Path) -> RunView:
     """Read a record; raises UserError where there is none, RunError for a damaged file."""
     material = read_material(path)
-    rounds = rounds_of(material)
+    rows = material.run.rounds or material.summary.get("rounds") or ()
+    rounds = rounds_of(rows, material.manifest, material.sites)
     return RunView(
         material=material,
         rounds=rounds,

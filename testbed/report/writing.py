@@ -12,9 +12,9 @@ from testbed.report.page import Drawing, drawing, run_page
 from testbed.report.plotting import report_style, svg_text, write_plot
 from testbed.report.run_plots import Plot, byte_plots, round_plots, training_plots
 from testbed.report.timeline import timeline_plot
+from testbed.report.variants import REPORT
 from testbed.report.view import RunView, view_run
 
-REPORT = "report.html"
 PLOTS = "plots"
 
 
@@ -32,7 +32,7 @@ def write_report(run: Path) -> Path:
         RunError: a file of it is damaged.
     """
     view = view_run(run)
-    _remove_plots(run / PLOTS)
+    remove_plots(run / PLOTS)
     with report_style():
         drawings = _drawn(_plots(view), run / PLOTS)
     page = write_page(run / REPORT, run_page(view, drawings))
@@ -51,7 +51,7 @@ def write_page(path: Path, text: str) -> Path:
     return path
 
 
-def _remove_plots(folder: Path) -> None:
+def remove_plots(folder: Path) -> None:
     """Remove the plots of an earlier report, of which this one may not have all."""
     for old in [*folder.glob("*.svg"), *folder.glob("*.png")]:
         old.unlink()
