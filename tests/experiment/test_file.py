@@ -1,0 +1,214 @@
+"""Experiment files: what is read, what is filled in, and how a mistake is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from schedules.planner import plan
+from testbed.experiment.file import (
+    experiment_of,
+    from_data,
+    load_experiment,
+    only_variants,
+    to_data,
+)
+from testbed.experiment.model import Experiment, Outer, PlanChoice, Variant, Workload
+from testbed.experiment.schema import SCHEMA_FILE, json_schema
+from topologies.document import read_yaml
+from topologies.errors import UserError
+from topologies.files import load
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "experiments").glob("*.yaml"))
+
+TWO_VARIANTS = """\
+topology: three_city
+rounds: 3
+outer: {kind: diloco, momentum: 0.8}
+workload: {preset: tiny, batch_size: 4}
+variants:
+  - {name: a}
+  - name: b
+    collective: exchange
+    outer: {kind: mean}
+    workload: {batch_size: 2}
+"""
+
+
+def read(folder: Path, text: str, *settings: str) -> Experiment:
+    file = folder / "experiment.yaml"
+    file.write_text(text)
+    return load_experiment(file, settings)
+
+
+def complaint(folder: Path, text: str, *settings: str) -> str:
+    with pytest.raises(UserError) as caught:
+        read(folder, text, *settings)
+    return str(caught.value).replace(str(folder) + "/", "")
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def test_everything_has_a_default(tmp_path: Path) -> None:
+    assert read(tmp_path, "topology: nine_city") == Experiment()
+
+
+def test_a_file_without_variants_is_one_training_named_after_it(tmp_path: Path) -> None:
+    experiment = read(tmp_path, "name: alone\nrounds: 2")
+    assert experiment.variants == (Variant(name="alone", rounds=2),)
+    assert experiment.is_plain
+
+
+def test_a_variant_is_laid_over_what_the_file_says(tmp_path: Path) -> None:
+    a, b = read(tmp_path, TWO_VARIANTS).variants
+    assert (a.rounds, b.rounds) == (3, 3)
+    assert a.outer == Outer("diloco", momentum=0.8)
+    assert b.outer == Outer("mean")  # another kind takes nothing over
+    assert b.workload == Workload(preset="tiny", batch_size=2)  # the same kind does
+    assert (a.collective, b.collective) == (None, "exchange")
+
+
+def test_a_plan_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    text = (
+        "plan: {objective: fair, clique_size: 2}\nvariants: [{name: a, plan: {full_clique: true}}]"
+    )
+    (only,) = read(tmp_path, text).variants
+    assert only.plan == PlanChoice(full_clique=True)
+
+
+def test_local_steps_are_ten_or_one_without_an_outer_optimizer(tmp_path: Path) -> None:
+    text = "variants: [{name: a}, {name: b, outer: {kind: none}}]"
+    assert [one.steps for one in read(tmp_path, text).variants] == [10, 1]
+
+
+def test_paths_are_those_beside_the_file(tmp_path: Path) -> None:
+    text = "workload: {kind: replay, layers: sub/layers.csv}"
+    (only,) = read(tmp_path, text).variants
+    assert only.workload.layers == str(tmp_path / "sub" / "layers.csv")
+
+
+def test_a_topology_may_be_a_file_beside_it(tmp_path: Path) -> None:
+    text = (Path(load.__code__.co_filename).parent / "three_city.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(text)
+    assert read(tmp_path, "topology: mine.yaml").topology == str(tmp_path / "mine.yaml")
+
+
+def test_an_experiment_survives_its_way_into_a_run(tmp_path: Path) -> None:
+    experiment = read(tmp_path, TWO_VARIANTS)
+    assert from_data(json.loads(json.dumps(to_data(experiment)))) == experiment
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_a_setting_wins_over_file_and_variants(tmp_path: Path) -> None:
+    found = read(tmp_path, TWO_VARIANTS, "workload.batch_size=8", "rounds=1", "topology=nine_city")
+    assert [one.workload.batch_size for one in found.variants] == [8, 8]
+    assert [one.rounds for one in found.variants] == [1, 1]
+    assert found.topology == "nine_city"
+
+
+def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
+    assert complaint(tmp_path, TWO_VARIANTS, "rounds=none").startswith("--set: rounds: 'none'")
+    assert "give FIELD=VALUE" in complaint(tmp_path, TWO_VARIANTS, "rounds")
+
+
+def test_variants_can_be_chosen_by_name(tmp_path: Path) -> None:
+    experiment = read(tmp_path, TWO_VARIANTS)
+    assert [one.name for one in only_variants(experiment, ["b"]).variants] == ["b"]
+    assert only_variants(experiment, []) == experiment
+    with pytest.raises(UserError, match="no variant 'c'; there are a, b"):
+        only_variants(experiment, ["c"])
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("rounds: three", 1, "rounds: 'three' does not fit; give a whole number from 1"),
+        ("name: a\nround: 3", 2, "round: unknown key; did you mean 'rounds'?"),
+        ("workload: {kind: video}", 1, "give one of characters, digits, replay"),
+        ("outer:\n  kind: diloco\n  momentun: 0.5", 3, "did you mean 'momentum'?"),
+        ("outer: {momentum: 0.5}", 1, "outer.momentum: outer mean has none; only diloco has"),
+        ("variants: []", 1, "give a list of variants"),
+        ("variants:\n  - {rounds: 3}", 2, "give each variant a name"),
+        ("variants:\n  - {name: a}\n  - {name: a}", 3, "a is the name of two variants"),
+        ("variants:\n  - {name: a, rounds: 0}", 2, "variants[0].rounds: 0 does not fit"),
+        ("variants: [{name: a, seed: 2}]", 1, "variants[0].seed: unknown key"),
+        (
+            "capability: multicast\ncollective: innetwork",
+            2,
+            "collective: innetwork is not possible with capability multicast; "
+            "it permits exchange, ring, multicast",
+        ),
+        ("accelerators: {sites: [NYCC]}", 1, "no site 'NYCC' in nine_city; did you mean NYC?"),
+        ("plan: {objective: mean, file: p.json}", 1, "plan.file: objective is given too"),
+        ("plan: {clique_size: 10}", 1, "plan.clique_size: 10 is more than nine_city has"),
+        ("plan: {rounds: [{cliques: [[NYC, LON], [LON, AMS]]}]}", 1, "LON is in the round twice"),
+        ("plan: {rounds: [{cliques: [[NYC]]}]}", 1, "a clique of fewer than two"),
+        ("faults: [{at_s: 1, link: NYC-SIN, down_s: 1}]", 1, "no link 'NYC-SIN' in nine_city"),
+        ("faults: [{at_s: 1, link: NYC-LON}]", 1, "neither goes down nor changes"),
+        ("faults: [{at_s: 1, accelerator: NYC}]", 1, "no variant has aggregation"),
+        ("background: [{source: NYC, target: NYC}]", 1, "background[0]: "),
+        ("tenants: [{sites: [NYC, XYZ], message_mb: 1}]", 1, "tenants[0]: no site 'XYZ'"),
+        ("workload: {kind: replay}", 1, "workload.layers: missing"),
+        ("workload: {kind: digits, preset: tiny}", 1, "workload.preset: digits has no presets"),
+        ("overlap_fragments: 2\nouter: {kind: none}", 1, "nothing overlaps with outer none"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(
+    tmp_path: Path, text: str, line: int, says: str
+) -> None:
+    said = complaint(tmp_path, text)
+    assert said.startswith(f"experiment.yaml:{line}: ")
+    assert says in said
+    assert "\n" not in said
+
+
+def test_a_plan_for_another_topology_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text(plan(load("three_city"), "unicast").to_json())
+    assert complaint(tmp_path, "plan: {file: p.json}") == (
+        "experiment.yaml:1: plan.file: p.json is a plan for three_city; make one for nine_city "
+        "with `atoll plan nine_city --json`"
+    )
+    assert read(tmp_path, "topology: three_city\nplan: {file: p.json}").variants[0].plan.file
+
+
+def test_a_mistake_of_the_command_line_names_the_option() -> None:
+    for asked, option in (
+        ({"outer": {"kind": "magic"}}, "--outer: "),
+        ({"outer": {"kind": "none"}, "local_steps": 5}, "--local-steps: "),
+        ({"plan": {"objective": "best"}}, "--objective: "),
+        ({"accelerators": {"fan_in": 1}}, "--accelerator-fan-in: "),
+        ({"accelerators": {"sites": ["X"]}}, "--accelerators: "),
+    ):
+        with pytest.raises(UserError) as caught:
+            experiment_of(asked)
+        assert str(caught.value).startswith(option)
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such experiment"):
+        load_experiment(tmp_path / "none.yaml")
+
+
+# --- the published schema, and the examples -------------------------------------------------------
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    assert json.loads(SCHEMA_FILE.read_text()) == json.loads(json.dumps(json_schema()))
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_says_what_it_asks_and_keeps_to_the_schema(file: Path) -> None:
+    text = file.read_text()
+    assert text.startswith("# ")
+    jsonschema.validate(read_yaml(text, file.name).data, json_schema())
+    assert load_experiment(file).name == file.stem
