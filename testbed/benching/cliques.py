@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.fabric import accelerator_end
-from schedules.capabilities import INNETWORK, RING, Capabilities
+from schedules.capabilities import INNETWORK, Capabilities
 from schedules.constraints import Constraints
 from schedules.plan import Plan, PlannedRound
 from schedules.planner import plan
-from testbed.innetwork.layout import PACKET_OVERHEAD_BYTES
-from testbed.measure.predict import ETHERNET_HEADER_BYTES, IP_TCP_HEADER_BYTES
+from testbed.measure.planned import ACCELERATOR_SUFFIX, header_share
 from topologies.errors import UserError
 from topologies.model import Direction, Topology
 
-ACCELERATOR_SUFFIX = accelerator_end("")  # a cable in the site, no link
 PLANNED_BYTES = 1e6  # what a plan is made for; transfer and load grow in proportion
 
 
@@ -83,15 +80,6 @@ def plan_cliques(
             raise UserError(f"{kind}: all islands in one clique need one round")
         found[kind] = Planned(planned, header_share(kind, topology.mtu_bytes))
     return found
-
-
-def header_share(kind: str, mtu_bytes: int) -> float:
-    """Return bytes of headers for a byte of payload: of TCP with time stamps, or of our packets."""
-    if kind in (RING, "exchange"):
-        headers = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES
-        return headers / (mtu_bytes - IP_TCP_HEADER_BYTES)
-    headers = ETHERNET_HEADER_BYTES + PACKET_OVERHEAD_BYTES
-    return headers / (mtu_bytes - PACKET_OVERHEAD_BYTES)
 
 
 def ring_order(planned: Mapping[str, Planned]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ each kind has its own workers, one after the other on the same links.
 from __future__ import annotations
 
 import json
-import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -26,15 +25,15 @@ from testbed.deploy.environment import command_line, worker_environments
 from testbed.deploy.fleet import Fleet
 from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
-from testbed.innetwork.layout import (
-    CliqueWork,
-    Ground,
-    Layout,
-    Numbering,
-    lay_out,
-    merged,
-    tree_requests,
+from testbed.experiment.trees import (
+    JOB_NAME,
+    groups_of,
+    install,
+    lay_out_groups,
+    push_groups,
+    slowest_rate_mbps,
 )
+from testbed.innetwork.layout import Layout, Numbering
 from testbed.measure.counters import wire_ends
 from testbed.measure.sampler import Sampler
 from testbed.monitor.watch import FILE_NAME as FIDELITY_NAME
@@ -52,12 +51,9 @@ from testbed.workers import (
     sampling,
 )
 from workloads.innetwork.build import ensure_built
-from workloads.innetwork.job import dump_groups
 
 ROWS_NAME = "collectives.json"
-JOB_NAME = "groups.json"
 PAUSE_S = 1.0
-CONTROLLER_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -82,13 +78,11 @@ def prepare(order: Order, wan: Emulation, options: BenchOptions) -> Bench:
     capabilities = capabilities_for(options, order.accelerators)
     planned = plan_cliques(wan.topology, capabilities, options.collectives)
     rank_order = tuple(reversed(ring_order(planned)))
-    ranks = {site: rank for rank, site in enumerate(rank_order)}
-    ground = Ground(wan.topology, wan.routes, wan.fabric, ranks, {})
-    numbering, numbers = Numbering(), random.SystemRandom()
+    numbering = Numbering()
     layouts = {
-        kind: lay_out(_work(kind, planned[kind], wan, numbers), ground, numbering)
+        kind: layout
         for kind in options.collectives
-        if planned[kind].round.trees
+        for layout in lay_out_groups(groups_of([planned[kind].round]), wan, rank_order, numbering)
     }
     return Bench(order, wan, options, planned, rank_order, layouts)
 
@@ -98,33 +92,6 @@ def capabilities_for(options: BenchOptions, accelerators: Sequence[str]) -> Capa
     if needs_accelerators(options.collectives):
         return Capabilities.parse("multicast+aggregation", accelerators)
     return Capabilities.parse("multicast")
-
-
-def _work(kind: str, planned: Planned, wan: Emulation, numbers: random.Random) -> CliqueWork:
-    only = planned.round
-    return CliqueWork(
-        collective=kind,
-        members=only.cliques[0],
-        trees=only.trees,
-        rate_mbps=access_rate_mbps(wan) / only.predicted.transfer_units,
-        job=numbers.getrandbits(64),
-        key=numbers.getrandbits(64),
-    )
-
-
-def access_rate_mbps(wan: Emulation) -> float:
-    """Return the rate of the slowest direction, which is what the plan's units refer to."""
-    return min(spec.rate_mbps for spec in wan.topology.directions().values())
-
-
-def install(bench: Bench) -> None:
-    """Have the controller lay the trees out and the accelerators open them."""
-    trees = [tree for layout in bench.layouts.values() for tree in layout.trees]
-    if not trees:
-        return
-    bench.wan.accelerators.open(merged(bench.layouts.values()))
-    bench.wan.controller.client.add_trees(tree_requests(trees))
-    bench.wan.controller.client.wait_ready(CONTROLLER_TIMEOUT_S)
 
 
 def injure(bench: Bench) -> None:
@@ -154,7 +121,7 @@ def measure_collectives(
         plan={kind: json.loads(one.plan.to_json()) for kind, one in bench.planned.items()}
     )
     stages.announce(f"Laying out {sum(len(x.trees) for x in bench.layouts.values())} trees")
-    install(bench)
+    install(list(bench.layouts.values()), wan)
     injure(bench)
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -185,7 +152,7 @@ def _measure(
     """Let the workers of one kind run to their end; return its rows and what explains them."""
     stages.announce(f"Measuring {kind}", total=len(bench.options.sizes_bytes))
     if kind in bench.layouts:
-        _push_job(bench.layouts[kind], fleet, record)
+        push_groups([bench.layouts[kind]], fleet, record.path, WORK_DIRECTORY)
     before, began_s = bench.wan.accelerators.counters(), time.monotonic()
     reports = Reports(record)
     processes = fleet.start(
@@ -199,14 +166,6 @@ def _measure(
     rows = rows_of(Measured(kind, bench.planned[kind], workers, sampler.series(), PAUSE_S))
     record.event("collective_measured", collective=kind, rows=rows, accelerators=_plain(after))
     return rows, _explained(bench, kind, rows, before, after, timed_s)
-
-
-def _push_job(layout: Layout, fleet: Fleet, record: RunRecord) -> None:
-    file = record.path / JOB_NAME
-    file.touch(mode=0o600)
-    file.write_text(dump_groups([layout.group]))
-    fleet.push([file], WORK_DIRECTORY)
-    file.unlink()  # it holds the key of the packets' checksums
 
 
 def commands(bench: Bench, kind: str) -> dict[str, str]:
@@ -249,7 +208,7 @@ def _explained(
 ) -> list[str]:
     if kind not in bench.layouts:
         return []
-    group, rate_mbps = bench.layouts[kind].group, access_rate_mbps(bench.wan)
+    group, rate_mbps = bench.layouts[kind].group, slowest_rate_mbps(bench.wan)
     notes = []
     for row in rows:
         found = explanations(Circumstances(row, group, rate_mbps, before, after, timed_s))

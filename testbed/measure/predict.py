@@ -1,14 +1,8 @@
-"""What a ring all-reduce must put on every link direction, and how long it cannot help taking.
+"""What flows of TCP between islands put on every link direction.
 
-A ring all-reduce (Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009) over N islands cuts the
-message of M bytes into N parts. In N-1 steps parts travel around the ring and are summed, in N-1
-more the sums travel around once again. So every island sends 2(N-1)/N x M to its successor, and no
-unicast all-reduce can make an island send less: it is the bandwidth bound. A library whose parts
-are not all equal sends a little more on some hops and less on others; whoever knows its parts hands
-in the exact payload of each hop.
-
-Where these bytes cross the WAN follows from the routes: a hop from island a to its successor b
-loads the access port of a, each link direction on the way, and the access port of b.
+Where their bytes cross the WAN follows from the routes: a flow from island a to island b loads the
+access port of a, each link direction on the way, and the access port of b. How many bytes a flow
+carries says the collective (`testbed.measure.planned`).
 
 On the wire there is more than payload. It is *estimated* for TCP over IPv4 with time stamps:
 
@@ -26,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from schedules.ring import ring_share
 from topologies.model import Direction
 from topologies.routing import Routes
 
@@ -70,11 +63,6 @@ def ring_hops(order: Sequence[str]) -> tuple[Hop, ...]:
     if len(order) < 2:
         return ()
     return tuple(zip(order, (*order[1:], order[0]), strict=True))
-
-
-def ring_payload(hops: Sequence[Hop], message_bytes: int) -> dict[Hop, float]:
-    """Return the payload of each hop of a ring that cuts its message into equal parts."""
-    return {hop: ring_share(len(hops)) * message_bytes for hop in hops}
 
 
 def expected_bytes(
@@ -131,34 +119,3 @@ class TimeBound:
     def total_s(self) -> float:
         """Transfer and latency together."""
         return self.transfer_s + self.latency_s
-
-
-def ring_bound(
-    hops: Sequence[Hop], routes: Routes, message_bytes: int, access_rate_mbps: float
-) -> TimeBound:
-    """Return the bound of a ring: 2(N-1)/N x M through an access port, then its 2(N-1) steps.
-
-    A part goes once around to be summed and once more to be handed out, 2(N-1) hops one after the
-    other; the part that starts at the worst place sets the latency.
-
-    Args:
-        hops: in the order of the ring.
-        routes: gives each hop's one-way delay.
-        message_bytes: M.
-        access_rate_mbps: C, the slowest access port's rate.
-    """
-    transfer_s = 0.0
-    if hops:
-        transfer_s = ring_share(len(hops)) * message_bytes * 8 / (access_rate_mbps * 1e6)
-    delays_ms = [routes.one_way_delay_ms(a, b) for a, b in hops]
-    return TimeBound(
-        transfer_s,
-        _longest_way_around_ms(delays_ms) / 1000,
-        "2(N-1)/N x M/C at an access port, plus 2(N-1) sequential ring steps",
-    )
-
-
-def _longest_way_around_ms(delays_ms: Sequence[float]) -> float:
-    steps = 2 * (len(delays_ms) - 1)
-    around = [*delays_ms, *delays_ms, *delays_ms]
-    return max((sum(around[i : i + steps]) for i in range(len(delays_ms))), default=0.0)

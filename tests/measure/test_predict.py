@@ -1,4 +1,4 @@
-"""What a ring must carry, by hand, and against a ring that is played through step by step."""
+"""What flows put on directions, by hand; a ring's latency against one played step by step."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedules.network import Network
+from schedules.ring import ring_cost
 from testbed.measure.predict import (
     ExpectedBytes,
+    Hop,
     expected_bytes,
     payload_estimate,
-    ring_bound,
     ring_hops,
-    ring_payload,
     traversals,
 )
 from topologies.files import load
@@ -32,6 +33,11 @@ def _line(*delays_ms: float) -> Routes:
     return least_delay_routes(Topology("line", sites, tuple(links), access, "hand", "none"))
 
 
+def equal_parts(hops: tuple[Hop, ...], message_bytes: int) -> dict[Hop, float]:
+    """A ring whose members all send 2(N-1)/N of the message."""
+    return {hop: 2 * (len(hops) - 1) * message_bytes / len(hops) for hop in hops}
+
+
 def _way(text: str) -> Direction:
     return Direction.parse(text)
 
@@ -42,13 +48,9 @@ def test_a_ring_closes() -> None:
     assert ring_hops(("A",)) == ()
 
 
-def test_each_hop_of_three_carries_four_thirds_of_the_message() -> None:
-    assert set(ring_payload(ring_hops("ABC"), 9_000_000).values()) == {12_000_000}
-
-
 def test_hops_load_every_direction_of_their_way() -> None:
     # A>B and B>C are neighbours; C>A goes back through B.
-    load_of = expected_bytes(ring_payload(ring_hops("ABC"), 9_000_000), _line(1, 1), MTU)
+    load_of = expected_bytes(equal_parts(ring_hops("ABC"), 9_000_000), _line(1, 1), MTU)
     payload = {str(way): x.payload for way, x in load_of.items()}
     assert set(payload.values()) == {12_000_000}
     assert set(payload) == {
@@ -82,7 +84,7 @@ def test_several_rounds_are_a_multiple() -> None:
 def test_the_ring_through_all_nine_cities_puts_two_messages_less_two_ninths_on_each_port() -> None:
     routes = least_delay_routes(load("nine_city"))
     order = ("AMS", "FRA", "SIN", "TYO", "SEO", "LAX", "BAR", "NYC", "LON")
-    load_of = expected_bytes(ring_payload(ring_hops(order), 9_000_000), routes, MTU)
+    load_of = expected_bytes(equal_parts(ring_hops(order), 9_000_000), routes, MTU)
     ports = {load_of[way].payload for way in load_of if way.is_access}
     assert ports == {16_000_000}
     # WAN links crossed by the hops: 1+1+1+1+2 (SEO-TYO-LAX) +2 (LAX-NYC-BAR) +1+1+1 = 11.
@@ -101,24 +103,6 @@ def test_payload_is_what_headers_leave() -> None:
     assert payload_estimate(60, 1) == 0  # a frame shorter than TCP's headers
 
 
-def test_the_transfer_bound_is_sixteen_ninths_of_a_message_over_an_access_port() -> None:
-    routes = least_delay_routes(load("nine_city"))
-    hops = ring_hops(routes.topology.codes)
-    bound = ring_bound(hops, routes, 1_250_000, access_rate_mbps=100)
-    assert bound.transfer_s == pytest.approx(0.1 * 16 / 9)
-    assert bound.total_s == bound.transfer_s + bound.latency_s
-
-
-def test_two_islands_pay_their_one_way_delay_twice() -> None:
-    bound = ring_bound(ring_hops("AB"), _line(30), 0, access_rate_mbps=100)
-    assert bound.latency_s == pytest.approx(0.060)
-
-
-def test_a_lone_island_has_nothing_to_send() -> None:
-    bound = ring_bound((), _line(1), 1000, access_rate_mbps=100)
-    assert bound.total_s == 0
-
-
 def _played_through_ms(delays_ms: list[float]) -> float:
     """Play a ring: in each of 2(N-1) steps everyone sends, and goes on when it has received."""
     ready = [0.0] * len(delays_ms)
@@ -128,17 +112,9 @@ def _played_through_ms(delays_ms: list[float]) -> float:
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=5))
-def test_the_latency_bound_is_that_of_a_ring_played_through(between_ms: list[int]) -> None:
+def test_a_rings_latency_is_that_of_one_played_through(between_ms: list[int]) -> None:
     routes = _line(*map(float, between_ms))
-    hops = ring_hops(routes.topology.codes)
-    delays_ms = [routes.one_way_delay_ms(a, b) for a, b in hops]
-    bound = ring_bound(hops, routes, 0, access_rate_mbps=1)
-    assert bound.latency_s * 1000 == pytest.approx(_played_through_ms(delays_ms))
-
-
-@given(st.permutations("ABCDE"), st.integers(1, 10**9))
-def test_all_hops_together_carry_twice_the_message_of_all_but_one(
-    order: list[str], message_bytes: int
-) -> None:
-    payload = ring_payload(ring_hops(order), message_bytes)
-    assert sum(payload.values()) == pytest.approx(2 * (len(order) - 1) * message_bytes)
+    network = Network.of(routes.topology)
+    delays_ms = [routes.one_way_delay_ms(a, b) for a, b in ring_hops(routes.topology.codes)]
+    latency_ns = ring_cost(network, range(network.size)).latency_ns
+    assert latency_ns / 1e6 == pytest.approx(_played_through_ms(delays_ms))
