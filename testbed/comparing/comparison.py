@@ -271,7 +271,6 @@ def _inversions(variants: Sequence[Variant]) -> tuple[Inversion, ...]:
     )
 
 
-def _noisy(a: Variant, known: Sequence[Variant], b_name: str) -> bool:
+def _noisy(a: Variant, known: Sequence[Variant], b_name: str) -> bool | None:
     b = next(x for x in known if x.name == b_name)
-    within = _ratio(a, b, SECONDS_PER_CYCLE).within_noise
-    return within is None or within
+    return _ratio(a, b, SECONDS_PER_CYCLE).within_noise

@@ -19,20 +19,20 @@ class Inversion:
         slower: by prediction.
         predicted_ratio: slower / faster, above 1.
         measured_ratio: slower / faster, below 1.
-        within_noise: whether repetitions do not tell them apart.
+        within_noise: whether repetitions do not tell them apart; None with too few of them.
     """
 
     faster: str
     slower: str
     predicted_ratio: float
     measured_ratio: float
-    within_noise: bool
+    within_noise: bool | None
 
 
 def inversions(
     predicted_s: Mapping[str, float],
     measured_s: Mapping[str, float],
-    noisy: Callable[[str, str], bool],
+    noisy: Callable[[str, str], bool | None],
 ) -> tuple[Inversion, ...]:
     """Return all pairs that prediction and measurement order differently.
 

@@ -190,10 +190,11 @@ def order_lines(comparison: Comparison) -> Iterator[str]:
             f" ({len(unclear)} within the noise)." if unclear else "."
         )
     for one in [*clear, *unclear]:
-        what = "within the noise" if one.within_noise else "ORDER INVERTED"
+        what = "Within the noise" if one.within_noise else "ORDER INVERTED"
+        alone = ", by one run of each" if one.within_noise is None else ""
         yield (
-            f"{what}: {one.slower} was predicted to take {one.predicted_ratio:.2f} times as long "
-            f"as {one.faster} and took {one.measured_ratio:.2f} times as long."
+            f"{what}{alone}: {one.slower} was predicted to take {one.predicted_ratio:.2f} times as "
+            f"long as {one.faster} and took {one.measured_ratio:.2f} times as long."
         )
 
 
