@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup doctor emulate clean test lint test-ryu test-kernel bench docs distclean
+.PHONY: help setup doctor emulate clean test lint test-ryu test-kernel bench docs distclean \
+	vm vm-test vm-destroy
 
 VENV := .venv/bin
 SETUP := bash scripts/setup.sh
@@ -56,6 +57,16 @@ test-ryu: ## the controller's tests on ryu 4.34 itself, in .venv-ryu
 test-kernel: ## netem and kernel switches on Debian's kernel in a VM emulated in software (as root)
 	@$(SETUP) --quiet
 	@sh scripts/test_kernel.sh
+
+vm: ## a virtual machine with all of it, by Vagrant: see docs/vm.md
+	vagrant up
+
+vm-test: ## build a box for libvirt, prove the VM with it, leave nothing (as root, on Debian)
+	@$(SETUP) --quiet
+	@bash vm/test.sh
+
+vm-destroy: ## remove that virtual machine and all that is in it
+	vagrant destroy --force
 
 test: ## lint, the controller on ryu, then every test (those that need root: as root)
 	@$(SETUP)

@@ -8,6 +8,11 @@
 # timers are late by milliseconds: ATOLL_TIMING_SLACK widens the bounds that are times, and rates
 # that such a processor cannot fill are left out. What is asked of order, loss, counts and the queue
 # stays as it is. linkd, which needs nothing of the kernel that is not everywhere, is left out.
+#
+#   scripts/test_kernel.sh           both, with the programs that do them in every emulation: minutes
+#   scripts/test_kernel.sh --short   what those programs have the kernel do (netem's commands, the
+#                                    messages to switches), without Python in the machine: a minute.
+#                                    77, and a line that says why, where that could not be tried.
 set -eu
 
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,6 +22,7 @@ LIMIT_S=${TEST_KERNEL_LIMIT_S:-1200}
 VIRTME='virtme-ng>=1.42,<2'
 PACKAGES='qemu-system-x86 busybox-static kmod'
 MODULES='sch_netem sch_htb sch_ingress act_police cls_u32 act_mirred veth bridge tun af_packet openvswitch'
+SHORT_LIMIT_S=${TEST_KERNEL_SHORT_LIMIT_S:-170}
 TESTS=${TESTS:-tests/testbed/test_kernel_datapath.py tests/links/test_tolerance.py}
 
 say() { printf 'test-kernel: %s\n' "$*"; }
@@ -94,11 +100,26 @@ cd /mnt && pivot_root . mnt && cd '$ROOT' && exec .venv/bin/python -m pytest -q 
 INSIDE
 }
 
+# What is carried out in the short test is written, and judged, by this machine.
+write_short_guest_script() {
+    rm -rf "$BUILD/out" && mkdir -p "$BUILD/out/plan"
+    "$ROOT/.venv/bin/python" -m tests.vm.short_kernel write "$BUILD/out/plan"
+    cat >"$BUILD/out/guest.sh" <<GUEST
+dmesg -n 1
+ln -sfn "/mnt$BUILD/kernel/lib/modules/\$(uname -r)" "/lib/modules/\$(uname -r)"
+modprobe -a $MODULES
+cp -r '$BUILD/out/plan' /run/plan && cd /run/plan
+sh carry_out.sh >'$BUILD/out/errors.txt' 2>&1
+echo \$? >'$BUILD/out/status'
+cp -r said '$BUILD/out/'
+GUEST
+}
+
 # virtme-ng wants a terminal on its standard output.
-boot() {
-    say "booting $(basename "$BUILD"/kernel/boot/vmlinuz-*) and testing in it; takes minutes"
-    PATH="$BUILD/venv/bin:$PATH" timeout "$LIMIT_S" script -qec "vng --disable-kvm \
-        -r '$(echo "$BUILD"/kernel/boot/vmlinuz-*)' --cpus 2 --memory 3G --user root --verbose \
+boot() { # LIMIT_S MEMORY
+    say "booting $(basename "$BUILD"/kernel/boot/vmlinuz-*) and testing in it, for $1 s at most"
+    PATH="$BUILD/venv/bin:$PATH" timeout -k 5 "$1" script -qec "vng --disable-kvm \
+        -r '$(echo "$BUILD"/kernel/boot/vmlinuz-*)' --cpus 2 --memory $2 --user root --verbose \
         --rwdir '$BUILD/out' --rodir /mnt=/ --exec 'sh $BUILD/out/guest.sh'" /dev/null \
         </dev/null >"$BUILD/console.txt" 2>&1 || true
 }
@@ -122,12 +143,50 @@ report() {
     exit "$(cat "$BUILD/out/status")"
 }
 
-[ "$(id -u)" = 0 ] || fail 'the machine runs as root: sudo make test-kernel'
-mkdir -p "$BUILD"
-install_packages
-fetch_kernel
-fetch_virtme
-(cd "$ROOT" && .venv/bin/python -m testbed.links.linkd.build >/dev/null) # the guest cannot write
-write_guest_script
-boot
-report
+untried() {
+    say "not tried: $*"
+    exit 77
+}
+
+report_short() {
+    if [ ! -f "$BUILD/out/status" ]; then
+        tail -3 "$BUILD/console.txt"
+        untried "the machine was not done after $SHORT_LIMIT_S s; its console is $BUILD/console.txt"
+    fi
+    if [ "$(cat "$BUILD/out/status")" != 0 ]; then
+        tail -5 "$BUILD/out/errors.txt"
+        fail 'the kernel, or a program on it, refused what it was told'
+    fi
+    (cd "$ROOT" && .venv/bin/python -m tests.vm.short_kernel judge "$BUILD/out")
+}
+
+# Each step may find that this is no place for it.
+short() {
+    [ "$(id -u)" = 0 ] || untried 'only root can boot a machine from this file system'
+    command -v apt-get >/dev/null || untried 'it takes its kernel from Debian'
+    mkdir -p "$BUILD"
+    (install_packages) || untried "these could not be installed: $PACKAGES"
+    (fetch_kernel) || untried 'no Debian kernel could be had'
+    (fetch_virtme) || untried 'virtme-ng could not be had'
+    write_short_guest_script
+    boot "$SHORT_LIMIT_S" 1G
+    report_short
+}
+
+whole() {
+    [ "$(id -u)" = 0 ] || fail 'the machine runs as root: sudo make test-kernel'
+    mkdir -p "$BUILD"
+    install_packages
+    fetch_kernel
+    fetch_virtme
+    (cd "$ROOT" && .venv/bin/python -m testbed.links.linkd.build >/dev/null) # the guest cannot write
+    write_guest_script
+    boot "$LIMIT_S" 3G
+    report
+}
+
+case "${1-}" in
+    --short) short ;;
+    '') whole ;;
+    *) fail "unknown argument '$1': the only one is --short" ;;
+esac

@@ -1,0 +1,378 @@
+"""Atoll's plans for a kernel, carried out by one: netem's commands and the switches' messages.
+
+Plans are made where this is run, by the code that makes them in every emulation. Whoever carries
+them out needs a shell, iproute2, ping, socat and Open vSwitch, and no Python: a software-emulated
+machine would take a minute to start that. What ping and the kernel said there is judged here.
+
+    python -m tests.vm.short_kernel write FOLDER     the plans: FOLDER/carry_out.sh and messages
+    python -m tests.vm.short_kernel judge FOLDER     FOLDER/said/: a line for each demand; exit code
+
+Bounds on times are upper bounds alone and wide: an emulated processor's timers are late.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from controller.compile import compile_intents
+from controller.diff import phases
+from controller.fabric import Fabric
+from controller.intents import MulticastTree, UnicastRoutes
+from controller.messages import phase_messages
+from controller.rules import SwitchState
+from controller.shim import ofproto_protocol
+from testbed.links.backend import Wire
+from testbed.links.netem_plan import change_commands, join_commands
+from testbed.links.registry import Lane
+from testbed.links.spec import LinkSpec
+from topologies.files import load
+from topologies.model import Direction, Link, Topology
+from topologies.routing import least_delay_routes
+
+LATE_MS = 60.0
+GROUP = "239.1.2.3"
+SOURCE = "AMS"
+PROBES = 20
+HELLO = bytes([4, 0, 0, 8, 0, 0, 0, 1])
+
+BURST, FRAME_BYTES, RATE_MBPS, QUEUE_MS = 40, 1000, 1.0, 100.0
+FRAME_MS = FRAME_BYTES * 8 / (RATE_MBPS * 1000)
+PING_BYTES = FRAME_BYTES - 14 - 20 - 8
+LOSS_PCT, LOSS_PROBES = 20.0, 300
+# Of 300 frames that are lost with a chance of 20 %, one experiment in 10,000 is outside (binomial).
+FEWEST_LOST, MOST_LOST = 35, 90
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A direction's spec, and how it is pinged through; the way back is unshaped."""
+
+    spec: LinkSpec
+    ping: str
+
+
+TRIALS: Mapping[str, Trial] = {
+    "delay": Trial(LinkSpec(one_way_delay_ms=25), "-c 40 -i 0.02"),
+    "rate": Trial(
+        LinkSpec(rate_mbps=RATE_MBPS, queue_ms=2000), f"-c {BURST} -l {BURST} -s {PING_BYTES} -i 0"
+    ),
+    "queue": Trial(
+        LinkSpec(rate_mbps=RATE_MBPS, queue_ms=QUEUE_MS, mtu_bytes=1500),
+        f"-c {BURST} -l {BURST} -s {PING_BYTES} -i 0",
+    ),
+    "loss": Trial(LinkSpec(loss_pct=LOSS_PCT), f"-c {LOSS_PROBES} -i 0.002"),
+    "order": Trial(LinkSpec(one_way_delay_ms=40, jitter_ms=30), "-c 100 -i 0.002"),
+}
+
+# --- the plans -----------------------------------------------------------------------------------
+
+
+def island_commands(name: str, end: str, mac: str, address: str) -> Iterator[str]:
+    """A network namespace, and a cable from its `wan0` to an end among the switches."""
+    yield f"ip netns add {name}"
+    yield f"ip link add {end} type veth peer name wan0 netns {name}"
+    yield f"ip link set {end} up"
+    yield f"ip -n {name} link set lo up"
+    yield f"ip -n {name} link set wan0 address {mac} up"
+    yield f"ip -n {name} address add {address} dev wan0"
+
+
+def link_commands() -> Iterator[str]:
+    """Two hosts and a wire; each trial changes one direction of it, and pings."""
+    macs = {name: f"02:00:00:00:01:0{number}" for number, name in enumerate("ab", start=1)}
+    for number, name in enumerate("ab", start=1):
+        yield from island_commands(name, f"w0{name}", macs[name], f"10.9.0.{number}/24")
+    yield f"ip -n a neigh add 10.9.0.2 lladdr {macs['b']} dev wan0"
+    yield f"ip -n b neigh add 10.9.0.1 lladdr {macs['a']} dev wan0"
+    wire = Wire(0, "w0a", "w0b", Direction("a", "b"))
+    lane, back = Lane(wire, True, LinkSpec()), Lane(wire, False, LinkSpec())
+    yield from (f"tc {words}" for words in join_commands((lane, back)))
+    for name, trial in TRIALS.items():
+        yield from (f"tc {words}" for words in change_commands(lane, trial.spec))
+        lane = replace(lane, spec=trial.spec)
+        yield f"ip netns exec a ping -n -D -W 5 {trial.ping} 10.9.0.2 >said/{name} || true"
+        yield f"tc -s filter show dev w0b egress >said/{name}.policer"
+
+
+def port_name(fabric: Fabric, site: str, end: str) -> str:
+    """Name of the interface that is a site's port towards an end."""
+    return f"s{fabric.dpid(site)}p{fabric.port_to(site, end)}"
+
+
+def wide_commands(topology: Topology, fabric: Fabric) -> Iterator[str]:
+    """Islands and WAN links of the topology; the links are netem's, between two wire ends each."""
+    for site in fabric.codes:
+        address = f"{fabric.island_ip(site)}/16"
+        end = port_name(fabric, site, f"{site}.island")
+        yield from island_commands(site, end, fabric.island_mac(site), address)
+        yield f"ip -n {site} route add 224.0.0.0/4 dev wan0"
+        for other in fabric.codes:
+            lladdr = f"{fabric.island_ip(other)} lladdr {fabric.island_mac(other)}"
+            yield f"ip -n {site} neigh add {lladdr} dev wan0"
+    for number, link in enumerate(topology.links, start=1):
+        yield from wan_link_commands(fabric, number, link)
+
+
+def wan_link_commands(fabric: Fabric, number: int, link: Link) -> Iterator[str]:
+    """Two cables from switches to wire ends, and netem between those."""
+    wire = Wire(number, f"w{number}a", f"w{number}b", Direction(link.a, link.b))
+    for end, site, other in ((wire.end_a, link.a, link.b), (wire.end_b, link.b, link.a)):
+        name = port_name(fabric, site, other)
+        yield f"ip link add {name} type veth peer name {end}"
+        yield f"ip link set {name} up && ip link set {end} up"
+    forward, backward = (
+        LinkSpec(spec.rate_mbps, spec.one_way_delay_ms) for spec in (link.forward, link.backward)
+    )
+    lanes = Lane(wire, True, forward), Lane(wire, False, backward)
+    yield from (f"tc {words}" for words in join_commands(lanes))
+
+
+def switch_commands(fabric: Fabric) -> Iterator[str]:
+    """A bridge of the kernel's datapath for each site; socat hands it its messages as they are.
+
+    The switch takes them as from any controller; when the connection ends it keeps them.
+    """
+    for site in fabric.codes:
+        bridge, port = f"br{fabric.dpid(site)}", 6653 + fabric.dpid(site)
+        words = f"add-br {bridge} -- set bridge {bridge} datapath_type=system"
+        words += " protocols=OpenFlow13 fail_mode=secure other_config:disable-in-band=true"
+        for number, end in fabric.ports(site).items():
+            name = port_name(fabric, site, end)
+            words += f" -- add-port {bridge} {name}"
+            words += f" -- set interface {name} ofport_request={number}"
+        yield f"ovs-vsctl --no-wait {words}"
+        yield f"(cat {site}.messages; sleep 15) | socat -u - TCP-LISTEN:{port},reuseaddr &"
+        yield f"ovs-vsctl --no-wait set-controller {bridge} tcp:127.0.0.1:{port}"
+
+
+def group_commands(fabric: Fabric, receivers: tuple[str, ...]) -> Iterator[str]:
+    """Receivers join and answer; the source pings the group and, one by one, the islands."""
+    for site in fabric.codes:
+        bridge = f"br{fabric.dpid(site)}"
+        rules = f"ovs-ofctl -O OpenFlow13 dump-flows {bridge}"
+        yield f"until {rules} 2>/dev/null | grep -q {GROUP}; do sleep 0.5; done"
+        yield f"{rules} >said/rules.{site}"
+    for site in receivers:
+        yield f"ip netns exec {site} sysctl -qw net.ipv4.icmp_echo_ignore_broadcasts=0"
+        yield f"ip -n {site} address add {GROUP}/32 dev wan0 autojoin"
+    ping = f"ip netns exec {SOURCE} ping -n -W 5"
+    yield f"{ping} -c {PROBES} -i 0.2 -t 8 {GROUP} >said/group || true"
+    for site in receivers:
+        yield f"{ping} -c 10 -i 0.1 {fabric.island_ip(site)} >said/unicast.{site} || true"
+    yield "ovs-appctl dpctl/dump-flows system@ovs-system >said/kernel.flows"
+    yield "ovs-dpctl show >said/kernel.datapath"
+
+
+def messages(fabric: Fabric, state: SwitchState, site: str) -> bytes:
+    """The bytes that a controller sends a switch to have it hold this state."""
+    datapath = ofproto_protocol.ProtocolDesc(version=4)
+    datapath.id = fabric.dpid(site)
+    wire = [HELLO]
+    for phase in phases(SwitchState(), state.without_meters()):
+        for number, message in enumerate(phase_messages(datapath, phase), start=2):
+            message.set_xid(number)
+            message.serialize()
+            wire.append(bytes(message.buf))
+    return b"".join(wire)
+
+
+def wanted(topology: Topology, fabric: Fabric) -> Mapping[str, SwitchState]:
+    """Unicast between all, and a tree from the source to all others over one transit site.
+
+    The site in the middle copies: to its island, and onward.
+    """
+    routes = least_delay_routes(topology)
+    unicast = [
+        UnicastRoutes(to, tuple((at, routes.next_hop(at, to)) for at in fabric.codes if at != to))
+        for to in fabric.codes
+    ]
+    middle, last = receivers_of(fabric)
+    tree = MulticastTree(1, GROUP, SOURCE, ((SOURCE, middle), (middle, last)), (middle, last))
+    return compile_intents(fabric, [*unicast, tree])
+
+
+def receivers_of(fabric: Fabric) -> tuple[str, str]:
+    """The two others; the first is passed on the way to the second."""
+    middle, last = (site for site in fabric.codes if site != SOURCE)
+    return middle, last
+
+
+OPEN_VSWITCH = """
+mkdir -p ovs && cd ovs
+export OVS_RUNDIR=$PWD OVS_DBDIR=$PWD OVS_LOGDIR=$PWD
+ovsdb-tool create conf.db /usr/share/openvswitch/vswitch.ovsschema
+ovsdb-server conf.db --remote=punix:db.sock --pidfile --detach >/dev/null 2>&1
+ovs-vsctl --no-wait init
+ovs-vswitchd --pidfile --detach --log-file >/dev/null 2>&1
+cd ..
+"""
+
+
+def write(folder: Path) -> None:
+    """Write the plans; `carry_out.sh` is run by root in its folder, and writes into `said`."""
+    topology = load("three_city").scaled(0.001)
+    fabric = Fabric.of(topology)
+    for site, state in wanted(topology, fabric).items():
+        (folder / f"{site}.messages").write_bytes(messages(fabric, state, site))
+    lines = ["set -eu", "mkdir -p said", *link_commands(), *wide_commands(topology, fabric)]
+    lines += [OPEN_VSWITCH, *switch_commands(fabric)]
+    lines += [*group_commands(fabric, receivers_of(fabric)), "echo done >said/done"]
+    (folder / "carry_out.sh").write_text("\n".join(lines) + "\n")
+
+
+# --- what came of them ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer that ping printed."""
+
+    sequence: int
+    sender: str
+    round_trip_ms: float
+    arrived_s: float
+
+
+ANSWER = re.compile(
+    r"(?:\[([\d.]+)\] )?\d+ bytes from ([\d.]+): icmp_seq=(\d+) ttl=\d+ time=([\d.]+) ms"
+)
+
+
+def answers(text: str) -> tuple[Answer, ...]:
+    """Every answer in ping's output, in the order of arrival."""
+    return tuple(
+        Answer(int(number), sender, float(time_ms), float(arrived or 0))
+        for arrived, sender, number, time_ms in ANSWER.findall(text)
+    )
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of the kernel, whether it did it, and what was measured."""
+
+    what: str
+    met: bool
+    measured: str
+
+
+def judge_delay(got: tuple[Answer, ...]) -> Iterator[Demand]:
+    """netem never lets a frame go early."""
+    times = [answer.round_trip_ms for answer in got]
+    yield Demand("netem loses none that it only delays", len(times) == 40, f"{len(times)} of 40")
+    if times:
+        met = min(times) >= 25 and median(times) < 25 + LATE_MS
+        yield Demand("netem delays by 25 ms", met, f"{min(times)} to {median(times)} ms (median)")
+
+
+def judge_rate(got: tuple[Answer, ...]) -> Iterator[Demand]:
+    """A backlog leaves at the rate, so its last answer comes so much later than its first."""
+    asked_ms = FRAME_MS * (BURST - 1)
+    yield Demand("a long queue drops nothing", len(got) == BURST, f"{len(got)} of {BURST}")
+    if len(got) > 1:
+        took_ms = (got[-1].arrived_s - got[0].arrived_s) * 1000
+        met = 0.9 * asked_ms < took_ms < asked_ms + LATE_MS
+        yield Demand("netem's rate is 1 Mbit/s", met, f"{took_ms:.1f} ms for {asked_ms:.0f}")
+
+
+def dropped_by(policer: str) -> int:
+    """What a policer has dropped until `tc` was asked; a change of it keeps the count."""
+    return sum(map(int, re.findall(r"dropped (\d+)", policer)[-1:]))
+
+
+def judge_queue(got: tuple[Answer, ...], dropped: int) -> Iterator[Demand]:
+    """A burst fills the queue: its bytes pass, with what left meanwhile; the rest is dropped."""
+    held = int(QUEUE_MS / FRAME_MS)
+    met = held <= len(got) <= held + 15 and dropped == BURST - len(got)
+    text = f"{len(got)} passed, {dropped} dropped, {held} fit"
+    yield Demand("the policer bounds the queue by bytes", met, text)
+
+
+def judge_loss(got: tuple[Answer, ...]) -> Iterator[Demand]:
+    lost = LOSS_PROBES - len(got)
+    met = FEWEST_LOST <= lost <= MOST_LOST
+    yield Demand("netem loses 20 %", met, f"{lost} of {LOSS_PROBES}, {FEWEST_LOST} to {MOST_LOST}")
+
+
+def judge_order(got: tuple[Answer, ...]) -> Iterator[Demand]:
+    numbers = [answer.sequence for answer in got]
+    met = numbers == sorted(numbers) and len(set(numbers)) == 100
+    spread = max(a.round_trip_ms for a in got) - min(a.round_trip_ms for a in got) if got else 0.0
+    yield Demand("jitter keeps the order", met and spread > 5, f"spread over {spread:.1f} ms")
+
+
+def judge_links(said: Path) -> Iterator[Demand]:
+    """All trials of one direction."""
+    got = {name: answers((said / name).read_text()) for name in TRIALS}
+    yield from judge_delay(got["delay"])
+    yield from judge_rate(got["rate"])
+    before = dropped_by((said / "rate.policer").read_text())
+    yield from judge_queue(got["queue"], dropped_by((said / "queue.policer").read_text()) - before)
+    yield from judge_loss(got["loss"])
+    yield from judge_order(got["order"])
+
+
+def judge_switches(said: Path, topology: Topology, fabric: Fabric) -> Iterator[Demand]:
+    """Each receiver has each packet once, no sooner than light; and the kernel forwarded them."""
+    receivers = receivers_of(fabric)
+    got = answers((said / "group").read_text())
+    counts = Counter((answer.sender, answer.sequence) for answer in got)
+    everyone = {(fabric.island_ip(s), n) for s in receivers for n in range(1, PROBES + 1)}
+    met = set(counts) == everyone and set(counts.values()) == {1}
+    text = f"{len(got)} answers of {len(everyone)}"
+    yield Demand("a group reaches each receiver once a packet", met, text)
+    yield from judge_distances(got, topology, fabric, receivers)
+    for site in receivers:
+        met = len(answers((said / f"unicast.{site}").read_text())) == 10
+        yield Demand(f"{SOURCE} reaches {site} and back", met, "10 pings")
+    flows = (said / "kernel.flows").read_text()
+    copies = re.findall(r"dst=239\.1\.2\.3.*actions:(?:set\(.*\),)?\d+,(?:set\(.*\),)?\d+", flows)
+    yield Demand("the kernel itself makes the copies", bool(copies), f"{len(copies)} such flows")
+    hits = re.search(r"lookups: hit:(\d+) missed:(\d+)", (said / "kernel.datapath").read_text())
+    met = hits is not None and int(hits[1]) > int(hits[2])
+    yield Demand("flows in the kernel are met", met, hits[0] if hits else "no look-ups")
+
+
+def judge_distances(
+    got: tuple[Answer, ...], topology: Topology, fabric: Fabric, receivers: tuple[str, str]
+) -> Iterator[Demand]:
+    """Copies go down the tree, answers come back by the least delay."""
+    delays = {str(way): spec.one_way_delay_ms for way, spec in topology.wan_directions().items()}
+    routes = least_delay_routes(topology)
+    down_ms = 0.0
+    for before, site in zip((SOURCE, *receivers), receivers, strict=False):
+        down_ms += delays[f"{before}>{site}"]
+        asked_ms = down_ms + routes.one_way_delay_ms(site, SOURCE)
+        times = [a.round_trip_ms for a in got if a.sender == fabric.island_ip(site)]
+        met = bool(times) and asked_ms <= min(times) < asked_ms + LATE_MS
+        text = f"{min(times, default=0.0)} ms for {asked_ms:.2f}"
+        yield Demand(f"{site} answers no faster than light", met, text)
+
+
+def judge(folder: Path) -> int:
+    """Print a line for each demand; 0 when all are met."""
+    topology = load("three_city").scaled(0.001)
+    demands = [*judge_links(folder / "said")]
+    demands += judge_switches(folder / "said", topology, Fabric.of(topology))
+    for demand in demands:
+        print(f"  {'ok  ' if demand.met else 'FAIL'} {demand.what}: {demand.measured}")
+    failed = sum(not demand.met for demand in demands)
+    print(f"{len(demands) - failed} passed, {failed} failed")
+    return int(failed > 0)
+
+
+def main(verb: str, folder: str) -> int:
+    """Write or judge."""
+    if verb == "write":
+        write(Path(folder))
+        return 0
+    return judge(Path(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
