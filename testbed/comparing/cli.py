@@ -20,9 +20,6 @@ from testbed.cli_options import (
     TimeLimit,
 )
 from testbed.comparing.asked import comparison_asked
-from testbed.comparing.compare import write_comparison
-from testbed.comparing.merging import without_doubles
-from testbed.comparing.table import print_comparison
 from testbed.experiment.running import RunOptions, run_experiment
 from testbed.progress import make_console
 from testbed.record.reader import find_run
@@ -75,6 +72,8 @@ def compare_command(
         calibrate=calibrate,
         as_json=as_json,
     )
+    from testbed.comparing.merging import without_doubles
+
     merged = without_doubles(experiment)
     console = make_console(stderr=as_json)
     for note in merged.notes():
@@ -84,6 +83,10 @@ def compare_command(
 
 def show(run: Path, as_json: bool) -> None:
     """Compare anew what a run has recorded, and print it."""
+    # Statistics take a second to load, which no other command has to wait for.
+    from testbed.comparing.compare import write_comparison
+    from testbed.comparing.table import print_comparison
+
     comparison = write_comparison(run)
     if as_json:
         print(json.dumps(comparison.to_json(), indent=1))

@@ -8,17 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from prometheus_client import generate_latest, start_http_server
-from rich.live import Live as LiveDisplay
 
 from testbed.cli_options import Runs
 from testbed.progress import make_console
 from testbed.record.reader import RUNNING, find_run
-from testbed.watching.exposition import LOOPBACK, registry_of
-from testbed.watching.frame import frame_of
-from testbed.watching.keys import pressed_keys
-from testbed.watching.live import Live
-from testbed.watching.view import view
 from topologies.errors import UserError
 
 REFRESH_S = 0.5
@@ -29,6 +22,14 @@ Once = Annotated[bool, typer.Option("--once", help="Print it once and end.")]
 
 def watch_command(run: RunName = None, once: Once = False, runs: Runs = Path("runs")) -> None:
     """Watch a run, running or finished: links, rounds, workers, validity; q or Ctrl-C ends it."""
+    # What judges a run takes a second to load, which no other command has to wait for.
+    from rich.live import Live as LiveDisplay
+
+    from testbed.watching.frame import frame_of
+    from testbed.watching.keys import pressed_keys
+    from testbed.watching.live import Live
+    from testbed.watching.view import view
+
     console, live = make_console(), Live(find_run(run, runs))
     live.look()
     if once or not console.is_terminal:
@@ -52,6 +53,11 @@ def metrics_command(
     runs: Runs = Path("runs"),
 ) -> None:
     """Serve a run's counters to Prometheus on loopback until Ctrl-C."""
+    from prometheus_client import generate_latest, start_http_server
+
+    from testbed.watching.exposition import LOOPBACK, registry_of
+    from testbed.watching.live import Live
+
     live = Live(find_run(run, runs))
     live.look()
     registry = registry_of(live)
