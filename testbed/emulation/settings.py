@@ -4,7 +4,8 @@ Sources of the less obvious ones: a userspace switch reads frames from packet so
 checksum state, so islands must fill checksums in themselves (`tx off`); a path of 100 Mbit/s and
 315 ms holds 4 MB in flight, so TCP's buffers follow from the largest bandwidth-delay product
 (RFC 7323, section 1.1); IPv6 is off because its neighbour and router discovery would be the only
-traffic that nobody asked for.
+traffic that nobody asked for. Why TCP's window is kept over pauses, and why a receiver offers a
+megabyte at once, is in `docs/prediction.md`, with what it brings.
 """
 
 from __future__ import annotations
@@ -24,8 +25,22 @@ from topologies.routing import Routes
 
 Command = list[str]
 _KERNEL_TCP_MAX_BYTES = 6 * 2**20
+_FIRST_RECEIVE_BUFFER_BYTES = 2**20  # half of it is the first window; the kernel's own is 7 segments
 WAN_PREFIX_LENGTH = int(WAN_NETWORK.partition("/")[2])
 MULTICAST = "224.0.0.0/4"
+
+
+@dataclass(frozen=True)
+class TcpSettings:
+    """What decides how fast the islands' TCP opens its window.
+
+    Attributes:
+        initial_window_segments: what may be sent before the first acknowledgement (RFC 6928).
+        slow_start_after_idle: whether a pause brings the window back to that.
+    """
+
+    initial_window_segments: int = 10
+    slow_start_after_idle: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,7 @@ class IslandSettings:
     congestion_control: str
     tcp_buffer_bytes: int
     checksum_offload: bool
+    tcp: TcpSettings = TcpSettings()
 
 
 def largest_bdp_bytes(topology: Topology, routes: Routes) -> int:
@@ -101,12 +117,14 @@ def management_address(address: str) -> list[Command]:
 
 def island_commands(address: str, settings: IslandSettings) -> list[Command]:
     """Return the commands that set up an island's WAN interface and its TCP."""
-    buffers = f"4096 131072 {settings.tcp_buffer_bytes}"
+    most_bytes = settings.tcp_buffer_bytes
+    first_bytes = min(_FIRST_RECEIVE_BUFFER_BYTES, most_bytes)
     return [
         *_on_wan(ISLAND_INTERFACE, address, settings.mtu_bytes, settings.checksum_offload),
         sysctl("net.ipv4.tcp_congestion_control", settings.congestion_control),
-        sysctl("net.ipv4.tcp_rmem", buffers),
-        sysctl("net.ipv4.tcp_wmem", buffers),
+        sysctl("net.ipv4.tcp_rmem", f"4096 {first_bytes} {most_bytes}"),
+        sysctl("net.ipv4.tcp_wmem", f"4096 131072 {most_bytes}"),
+        sysctl("net.ipv4.tcp_slow_start_after_idle", int(settings.tcp.slow_start_after_idle)),
         sysctl("net.ipv4.tcp_no_metrics_save", 1),
     ]
 

@@ -26,6 +26,7 @@ class Settings:
         pause_s: silence around each size's timed repetitions, so that its bytes can be told apart.
         job: the file that tells of the network's groups.
         seed: of the data.
+        pace_mbps: of each connection of `exchange`; None for as TCP will.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Settings:
     seed: int
     rendezvous_s: float
     collective_s: float
+    pace_mbps: float | None = None
 
     def fingerprint(self) -> str:
         """Return what all workers must have in common."""
@@ -62,6 +64,7 @@ def parse(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--pause-s", type=float, default=1.0)
     parser.add_argument("--job", type=Path)
     parser.add_argument("--seed", type=_at_least(0), default=1)
+    parser.add_argument("--pace-mbps", type=float)
     parser.add_argument("--rendezvous-timeout-s", type=float, default=60.0, dest="rendezvous_s")
     parser.add_argument("--collective-timeout-s", type=float, default=120.0, dest="collective_s")
     return Settings(**vars(parser.parse_args(arguments)))

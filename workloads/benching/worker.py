@@ -91,5 +91,5 @@ def _open(settings: Settings, endpoint: Endpoint, roster: Roster, interface: Int
     limits = Limits(settings.rendezvous_s, settings.collective_s)
     if settings.kind == RING:
         return open_ring(endpoint, roster, interface, settings.fingerprint(), limits)
-    choice = Choice(settings.kind, settings.job)
+    choice = Choice(settings.kind, settings.job, pace_mbps=settings.pace_mbps)
     return open_collective(endpoint, roster, interface, choice, settings.fingerprint(), limits)

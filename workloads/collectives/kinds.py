@@ -45,11 +45,13 @@ class Choice:
         kind: one of `ORDER_FREE_KINDS`.
         job: the job file, for the kinds that work with the network.
         wide: sum `float32` in 64 bits.
+        pace_mbps: of each connection of `exchange`, see `mesh.open_mesh`.
     """
 
     kind: str = "exchange"
     job: Path | None = None
     wide: bool = False
+    pace_mbps: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ORDER_FREE_KINDS:
@@ -108,12 +110,15 @@ class Assembly:
         self._limit_s = limits.collective_s
         self._watch = Watch(meeting, endpoint, roster)
 
-    def clique(self, ranks: tuple[int, ...], kind: str | None = None) -> NetworkCollective:
+    def clique(
+        self, ranks: tuple[int, ...], kind: str | None = None, pace_mbps: float | None = None
+    ) -> NetworkCollective:
         """Open a collective of some ranks; all of them call, and once for each kind.
 
         Args:
             ranks: in ascending order.
             kind: one of `ORDER_FREE_KINDS`; without it the kind chosen for the job.
+            pace_mbps: of each connection of `exchange`; without it the job's.
 
         Raises:
             RendezvousError: a member cannot be connected to within the limit.
@@ -124,7 +129,8 @@ class Assembly:
         group = choice.group(ranks)
         where = {one.rank: one.address for one in self._meeting.announcements}
         label = f"{choice.kind}/{clique.label}"
-        mesh = open_mesh(self._meeting.board, clique, where, label, self._limit_s)
+        pace = (pace_mbps or choice.pace_mbps) if choice.kind == EXCHANGE else None
+        mesh = open_mesh(self._meeting.board, clique, where, label, self._limit_s, pace)
         transport = open_transport(clique, mesh, group, self._limit_s)
         return NetworkCollective(clique, transport, self._watch.explain, self._choice.wide)
 
@@ -138,9 +144,9 @@ class Assembly:
             flow, self._rank, self._meeting, self._roster, self._watch.explain, self._limit_s
         )
 
-    def open(self, kind: str, ranks: tuple[int, ...]) -> Collective:
+    def open(self, kind: str, ranks: tuple[int, ...], pace_mbps: float | None = None) -> Collective:
         """Open a collective of any kind: `ring` in the order of the ranks, or see `clique`."""
-        return self.ring(ranks) if kind == RING else self.clique(ranks, kind)
+        return self.ring(ranks) if kind == RING else self.clique(ranks, kind, pace_mbps)
 
     def await_all(self, occasion: str) -> None:
         """Wait until every worker of the job has come to an occasion.

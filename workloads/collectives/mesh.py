@@ -31,6 +31,8 @@ HELLO_MAGIC = 0x4F4C4C48
 HELLO_LIMIT_S = 5.0
 LISTEN_BACKLOG = 256
 LINGER_AT_CLOSE_S = 1.0
+SO_MAX_PACING_RATE = 47  # of Linux, socket(7); Python's socket module has no name for it
+PACING_RATE = struct.Struct("@Q")  # bytes a second
 
 Place = Callable[[int, Statement, int], "Bytes | None"]
 
@@ -204,7 +206,12 @@ def place_like(expected: Statement, expected_bytes: int) -> Place:
 
 
 def open_mesh(
-    board: Board, clique: Clique, addresses: Mapping[int, str], label: str, limit_s: float
+    board: Board,
+    clique: Clique,
+    addresses: Mapping[int, str],
+    label: str,
+    limit_s: float,
+    pace_mbps: float | None = None,
 ) -> Mesh:
     """Connect to every other member of a clique.
 
@@ -214,6 +221,7 @@ def open_mesh(
         addresses: each rank's IPv4 address on the interface of the collectives.
         label: tells this mesh from others on the board; the same on all members.
         limit_s: the time to connect within, and afterwards the time without any progress.
+        pace_mbps: what each connection sends at most, headers counted; without it as TCP will.
 
     Raises:
         RendezvousError: a member cannot be connected to within the limit; the text names it.
@@ -229,6 +237,8 @@ def open_mesh(
             for connection in meeting.connections.values():
                 connection.close()
             raise
+    for connection in meeting.connections.values():
+        _pace(connection, pace_mbps)
     return Mesh(clique, meeting.connections, limit_s)
 
 
@@ -305,6 +315,13 @@ def _prepared(connection: socket.socket) -> socket.socket:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return connection
+
+
+def _pace(connection: socket.socket, pace_mbps: float | None) -> None:
+    """Have TCP space its segments: windows that leave in bursts overflow queues on a long way."""
+    if pace_mbps is not None:
+        rate = PACING_RATE.pack(max(1, round(pace_mbps * 1e6 / 8)))
+        connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
 
 
 def _has_data(connection: socket.socket) -> bool:

@@ -56,7 +56,7 @@ class Rotation:
         self._schedule = schedule
         self._rank = rank
         self._opened = {
-            clique: assembly.open(clique.kind, clique.ranks)
+            clique: assembly.open(clique.kind, clique.ranks, clique.pace_mbps)
             for clique in schedule.distinct
             if rank in clique.ranks
         }

@@ -11,7 +11,8 @@ A schedule is a JSON file, the same for all workers:
 The place of a site is the rank of its worker. Round r of the training is `rounds[cycle[r modulo the
 length of the cycle]]`. Islands in no clique of a round are idle in it: they train on. The ranks of
 a `ring` stand in the order in which data flows, each sending to the next; those of other kinds in
-ascending order.
+ascending order. A clique of `exchange` may say `pace_mbps`, at most what each of its connections
+sends.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,17 @@ RING = "ring"
 
 @dataclass(frozen=True)
 class ScheduledClique:
-    """Islands that average among themselves: a kind of collective and the ranks that take part."""
+    """Islands that average among themselves.
+
+    Attributes:
+        kind: of collective.
+        ranks: those that take part.
+        pace_mbps: what each connection of `exchange` sends at most; None for as TCP will.
+    """
 
     kind: str
     ranks: tuple[int, ...]
+    pace_mbps: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -186,7 +194,14 @@ def _clique(row: Any, where: str, size: int) -> ScheduledClique:
         raise _FieldError(f"{where}.ranks: {list(ranks)}; give two distinct ranks or more")
     if kind != RING and sorted(ranks) != list(ranks):
         raise _FieldError(f"{where}.ranks: {list(ranks)}; give those of {kind} in ascending order")
-    return ScheduledClique(kind, ranks)
+    pace_mbps = row.get("pace_mbps")
+    if pace_mbps is not None and not (_is_number(pace_mbps) and pace_mbps > 0):
+        raise _FieldError(f"{where}.pace_mbps: {pace_mbps!r}; give a number above 0, or null")
+    return ScheduledClique(kind, ranks, pace_mbps)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _field(row: Any, name: str, kind: type, where: str) -> Any:
