@@ -25,7 +25,7 @@ from topologies.routing import Routes
 
 Command = list[str]
 _KERNEL_TCP_MAX_BYTES = 6 * 2**20
-_FIRST_RECEIVE_BUFFER_BYTES = 2**20  # half of it is the first window; the kernel's own is 7 segments
+_FIRST_RECEIVE_BUFFER_BYTES = 2**20  # half is the first window; by default that is 7 segments
 WAN_PREFIX_LENGTH = int(WAN_NETWORK.partition("/")[2])
 MULTICAST = "224.0.0.0/4"
 
