@@ -247,7 +247,9 @@ class Background:
         sent = self.last.get((flow.name, SENT), {})
         received = self.last.get((flow.name, RECEIVED), {})
         history = self.histories[flow.name]
-        return flow_summary(flow, sent, received, active_s(history.received))
+        return flow_summary(
+            flow, sent, received, active_s(history.sent), active_s(history.received)
+        )
 
 
 def active_s(series: Series) -> float:
@@ -260,9 +262,20 @@ def flow_summary(
     flow: PlannedFlow,
     sent: Mapping[str, Any],
     received: Mapping[str, Any],
+    sending_s: float,
     seconds: float,
 ) -> dict[str, Any]:
-    """Return what came of a flow, by the last totals of its two ends."""
+    """Return what came of a flow, by the last totals of its two ends.
+
+    A UDP flow that sent less than it should have was held back by the machine, not by the network.
+
+    Args:
+        flow: what was asked.
+        sent: last totals of the sender.
+        received: last totals of the receiver.
+        sending_s: for how long it sent.
+        seconds: for how long it arrived.
+    """
     sent_bytes, arrived = sent.get("bytes", 0), received.get("bytes", 0)
     packets, udp = received.get("packets", 0), flow.end.protocol == "udp"
     lost = max(0, sent_bytes - arrived) if udp else 0
@@ -273,6 +286,7 @@ def flow_summary(
         "protocol": flow.end.protocol,
         "tenant": flow.tenant,
         "offered_mbps": flow.end.rate_mbps or None,
+        "sent_mbps": 8 * sent_bytes / sending_s / 1e6 if sending_s else None,
         "sent_bytes": sent_bytes,
         "received_bytes": arrived,
         "retransmitted_bytes": sent.get("retransmitted_bytes", 0),

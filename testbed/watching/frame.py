@@ -111,7 +111,9 @@ def frame_of(live: Live) -> Frame:
 def title(live: Live) -> str:
     """Return the name of the run, its network, and the variant that runs."""
     parts = [live.run.name, str(live.manifest.get("topology", ""))]
-    if live.record != live.run:
+    if live.training is not None:
+        place, whole = live.training
+        parts.append(f"training {place} of {whole}")
         parts.append(f"variant {live.record.parent.name}, repetition {live.record.name}")
     return " · ".join(part for part in parts if part)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,11 +36,11 @@ KEPT_SAMPLES = 3600
 TOPOLOGY = "topology.yaml"
 
 
-def record_now(run: Path) -> Path:
-    """Return the record that is written now: of the newest variant, or the run's own."""
-    manifests = list(run.glob(f"variants/*/*/{MANIFEST}"))
-    newest = max(manifests, key=lambda path: path.stat().st_mtime_ns, default=run / MANIFEST)
-    return newest.parent
+def newest_record(manifests: Sequence[Path]) -> Path | None:
+    """Return the record that is written now: that of the newest training; None without any."""
+    if not manifests:
+        return None
+    return max(manifests, key=lambda path: path.stat().st_mtime_ns).parent
 
 
 def rows_of(lines: list[str]) -> list[Row]:
@@ -103,10 +103,13 @@ class Live:
     workers: dict[str, Part] = field(default_factory=dict)
     _parts: dict[str, Part] = field(default_factory=dict)
     _links: Tail | None = None
+    _trainings: int = 0
 
     def look(self) -> None:
         """Read what was added since the last look."""
-        now = record_now(self.run)
+        manifests = list(self.run.glob(f"variants/*/*/{MANIFEST}"))
+        self._trainings = len(manifests)
+        now = newest_record(manifests) or self.run
         if now != self.record:
             self._open(now)
         self.manifest = _json(self.record / MANIFEST)
@@ -170,6 +173,15 @@ class Live:
         if ends:
             return str(ends[-1].get("outcome", COMPLETE))
         return RUNNING if is_locked(self.run) else KILLED
+
+    @property
+    def training(self) -> tuple[int, int] | None:
+        """Which training of how many this is, in a run of several."""
+        if self.record == self.run:
+            return None
+        experiment = self.outer_manifest.get("experiment") or {}
+        each = len(experiment.get("variants", ()))
+        return self._trainings, max(self._trainings, each * int(experiment.get("repetitions", 1)))
 
     @property
     def asked_rounds(self) -> int | None:

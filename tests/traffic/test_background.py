@@ -221,10 +221,11 @@ def test_reports_become_rows_of_the_record_and_a_summary(tmp_path: Path) -> None
     assert row["lost_pct"] == pytest.approx(25.0)
     assert row["delay_ms"] == pytest.approx(20.0)
     assert row["rate_mbps"] == pytest.approx(8 * 150_000 / 0.5 / 1e6)
+    assert row["sent_mbps"] == pytest.approx(8 * 200_000 / 0.5 / 1e6)
     assert background.ready == {"AMS"}
 
 
 def test_a_flow_that_sent_nothing_has_a_row_without_rates() -> None:
     (flow,) = planned(BackgroundFlow("AMS", "LON"))
-    row = flow_summary(flow, {}, {}, 0.0)
+    row = flow_summary(flow, {}, {}, 0.0, 0.0)
     assert (row["sent_bytes"], row["rate_mbps"], row["lost_pct"]) == (0, None, None)

@@ -166,9 +166,10 @@ def test_the_newest_variant_is_the_one_that_is_watched(record: RunRecord) -> Non
     inner = record.path / "variants" / "ring" / "2"
     (inner / "workers").mkdir(parents=True)
     (inner / "manifest.json").write_text(json.dumps({**MANIFEST, "variant": "ring"}))
+    record.amend_manifest(experiment={"variants": [{}, {}], "repetitions": 3})
     (inner / "rounds.jsonl").write_text(json_line(round_row(0)))
     frame = frame_of(looked(record))
-    assert frame.title.endswith("variant ring, repetition 2")
+    assert frame.title.endswith("training 1 of 6 · variant ring, repetition 2")
     assert len(frame.rounds) == 1
 
 
