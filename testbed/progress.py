@@ -18,6 +18,7 @@ from rich.progress import (
 )
 
 PLAIN_WIDTH = 110
+SPEED_PERIOD_S = 600.0  # a round may take a minute: time left is told from as many as that
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -29,7 +30,8 @@ def make_console(stderr: bool = False) -> Console:
 class Stages:
     """Announces stages one after the other and says of each how long it took.
 
-    On a terminal the current stage moves; in a file each finished stage is one plain line.
+    On a terminal the current stage moves, with the time that is left of what is counted, and below
+    it the whole where a run has many parts; in a file each finished stage is one plain line.
     """
 
     def __init__(self, console: Console) -> None:
@@ -44,9 +46,11 @@ class Stages:
             TextColumn("{task.fields[note]}"),
             console=console,
             transient=True,
+            speed_estimate_period=SPEED_PERIOD_S,
             disable=not console.is_terminal,
         )
         self._task: TaskID | None = None
+        self._whole: TaskID | None = None
         self._text = ""
         self._note = ""
         self._started = 0.0
@@ -62,6 +66,12 @@ class Stages:
         self._note = note
         if self._task is not None:
             self._progress.update(self._task, completed=done, note=note)
+
+    def part(self, text: str, done: int, total: int) -> None:
+        """Show how many parts of the whole are done, such as trainings of a comparison."""
+        if self._whole is None:
+            self._whole = self._progress.add_task(text, total=total, note="")
+        self._progress.update(self._whole, completed=done, total=total, description=text)
 
     def finish(self) -> None:
         """Finish the current stage and leave its line."""
