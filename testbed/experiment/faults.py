@@ -58,7 +58,7 @@ def reroutes(faults: Sequence[Fault]) -> str:
 
 def changed_fields(change: LinkChange, rate_scale: float) -> dict[str, float]:
     """Return the named fields of a link as it is emulated."""
-    named = {key: value for key, value in asdict(change).items() if value is not None}
+    named = _set_fields(change)
     if "rate_mbps" in named:
         named["rate_mbps"] *= rate_scale
     return named
@@ -150,4 +150,9 @@ class Faults:
 
 def _told(fault: Fault) -> dict[str, Any]:
     """Return the fields of a fault that are set."""
-    return {key: value for key, value in asdict(fault).items() if value is not None}
+    told = _set_fields(fault)
+    return told if fault.change is None else {**told, "change": _set_fields(fault.change)}
+
+
+def _set_fields(row: Fault | LinkChange) -> dict[str, Any]:
+    return {key: value for key, value in asdict(row).items() if value is not None}
