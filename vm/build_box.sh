@@ -88,7 +88,7 @@ vagrant_key() {
   fail 'the public key of Vagrant was not found: apt-get install vagrant'
 }
 
-make_root() {
+make_system() {
   local -a left_out=()
   local pattern key
   for pattern in "${LEFT_OUT[@]}"; do left_out+=(--dpkgopt="path-exclude=$pattern"); done
@@ -102,16 +102,16 @@ make_root() {
     --customize-hook="copy-in '$work/vagrant.pub' vm/configure_box.sh /tmp" \
     --customize-hook='chroot "$1" sh /tmp/configure_box.sh /tmp/vagrant.pub' \
     --customize-hook='rm "$1/tmp/vagrant.pub" "$1/tmp/configure_box.sh"' \
-    "$SUITE" "$work/root" ${ATOLL_VM_MIRROR:+"$ATOLL_VM_MIRROR"} >"$work/log" 2>&1 ||
+    "$SUITE" "$work/system" ${ATOLL_VM_MIRROR:+"$ATOLL_VM_MIRROR"} >"$work/log" 2>&1 ||
     { tail -n 15 "$work/log" >&2; fail 'the bare Debian could not be made'; }
 }
 
 set_up() {
-  mkdir -p "$work/root$CHECKOUT"
-  git ls-files -z | rsync -a --from0 --files-from=- --ignore-missing-args . "$work/root$CHECKOUT/"
-  ATOLL_VM_MODE=$mode unshare --mount --propagation private bash vm/set_up_in.sh "$work/root" "$CHECKOUT" 2>&1 | sed 's/^/box:   /'
+  mkdir -p "$work/system$CHECKOUT"
+  git ls-files -z | rsync -a --from0 --files-from=- --ignore-missing-args . "$work/system$CHECKOUT/"
+  ATOLL_VM_MODE=$mode unshare --mount --propagation private bash vm/set_up_in.sh "$work/system" "$CHECKOUT" 2>&1 | sed 's/^/box:   /'
   local packages pattern
-  packages=$(echo "$work/root$CHECKOUT"/.venv/lib/python3*/site-packages)
+  packages=$(echo "$work/system$CHECKOUT"/.venv/lib/python3*/site-packages)
   for pattern in "${LEFT_OUT_OF_TORCH[@]}"; do
     # shellcheck disable=SC2086  # patterns
     rm -rf "$packages/torch"/$pattern
@@ -123,44 +123,44 @@ keep_what_was_made() {
   local path
   for path in "${MADE[@]}"; do
     mkdir -p "$work/made/$(dirname "$path")"
-    mv "$work/root$CHECKOUT/$path" "$work/made/$path"
+    mv "$work/system$CHECKOUT/$path" "$work/made/$path"
   done
-  rm -rf "$work/root$CHECKOUT"
-  mv "$work/made" "$work/root$CHECKOUT"
+  rm -rf "$work/system$CHECKOUT"
+  mv "$work/made" "$work/system$CHECKOUT"
 }
 
 # What differs from one building to the next, and what a machine makes of its own at first boot.
 forget() {
-  rm -rf "$work/root"/var/lib/apt/lists/* "$work/root"/var/cache/apt/* "$work/root"/var/log/* \
-    "$work/root/etc/apt/preferences.d/pins" "$work/root/var/cache/ldconfig/aux-cache" \
-    "$work/root"/var/lib/dpkg/*-old "$work/root"/etc/*- "$work/root/etc/openvswitch"/*.db* \
-    "$work/root/var/lib/systemd/random-seed" "$work/root"/root/.cache
-  mkdir -p "$work/root/var/log/journal" "$work/root/var/cache/apt/archives/partial"
-  : >"$work/root/etc/machine-id"
-  : >"$work/root/etc/resolv.conf"
+  rm -rf "$work/system"/var/lib/apt/lists/* "$work/system"/var/cache/apt/* "$work/system"/var/log/* \
+    "$work/system/etc/apt/preferences.d/pins" "$work/system/var/cache/ldconfig/aux-cache" \
+    "$work/system"/var/lib/dpkg/*-old "$work/system"/etc/*- "$work/system/etc/openvswitch"/*.db* \
+    "$work/system/var/lib/systemd/random-seed"
+  mkdir -p "$work/system/var/log/journal" "$work/system/var/cache/apt/archives/partial"
+  : >"$work/system/etc/machine-id"
+  : >"$work/system/etc/resolv.conf"
 }
 
 # But for compiled programs, which are made anew when they are older than their sources.
 date_files() {
-  find "$work/root" -path "$work/root$CHECKOUT/*/build/*" -prune -o -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+  find "$work/system" -path "$work/system$CHECKOUT/*/build/*" -prune -o -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 }
 
 # Python's compiled files name the date of their source.
 compile_python() {
-  [ -d "$work/root$CHECKOUT/.venv" ] || return 0
-  find "$work/root$CHECKOUT/.venv" -name __pycache__ -type d -prune -exec rm -rf {} +
-  env -u SOURCE_DATE_EPOCH chroot "$work/root" "$CHECKOUT/.venv/bin/python" -m compileall -q -j 2 \
+  [ -d "$work/system$CHECKOUT/.venv" ] || return 0
+  find "$work/system$CHECKOUT/.venv" -name __pycache__ -type d -prune -exec rm -rf {} +
+  env -u SOURCE_DATE_EPOCH chroot "$work/system" "$CHECKOUT/.venv/bin/python" -m compileall -q -j 2 \
     "$CHECKOUT/.venv/lib" >/dev/null || true # a package may bring a file for another Python
 }
 
 installed_packages() {
   # shellcheck disable=SC2016  # dpkg-query fills these in itself
-  chroot "$work/root" dpkg-query -W -f='${Package}=${Version}\n' | LC_ALL=C sort
+  chroot "$work/system" dpkg-query -W -f='${Package}=${Version}\n' | LC_ALL=C sort
 }
 
 # Builds of one version for different processors differ in what follows the plus sign.
 installed_wheels() {
-  chroot "$work/root" "$CHECKOUT/.venv/bin/python" -m pip freeze --exclude-editable |
+  chroot "$work/system" "$CHECKOUT/.venv/bin/python" -m pip freeze --exclude-editable |
     sed 's/+.*//' | LC_ALL=C sort
 }
 
@@ -192,16 +192,16 @@ compare_lists() {
 
 # Without what was compiled from the checkout: it changes with that.
 content_sum() {
-  tar --create --directory "$work/root" --exclude='./vagrant/*/build' --sort=name \
+  tar --create --directory "$work/system" --exclude='./vagrant/*/build' --sort=name \
     --numeric-owner --format=posix \
     --pax-option=delete=atime,delete=ctime . | sha256sum | cut -d' ' -f1
 }
 
 # A compressed cluster is unpacked whole whenever a part of it is read: 256 KiB is small enough.
 make_image() {
-  cp "$work/root"/boot/vmlinuz-* "$work/box/vmlinuz"
-  cp "$work/root"/boot/initrd.img-* "$work/box/initrd.img"
-  E2FSPROGS_FAKE_TIME=$SOURCE_DATE_EPOCH mke2fs -q -t ext4 -d "$work/root" -U "$UUID" -L atoll \
+  cp "$work/system"/boot/vmlinuz-* "$work/box/vmlinuz"
+  cp "$work/system"/boot/initrd.img-* "$work/box/initrd.img"
+  E2FSPROGS_FAKE_TIME=$SOURCE_DATE_EPOCH mke2fs -q -t ext4 -d "$work/system" -U "$UUID" -L atoll \
     -O '^orphan_file,^metadata_csum_seed' -E "lazy_itable_init=0,hash_seed=$UUID" \
     "$work/image" "${IMAGE_GIB}G"
   qemu-img convert -q -O qcow2 -c -o compression_type=zstd,cluster_size=256k \
@@ -230,7 +230,7 @@ make_box() {
   mkdir "$work/box"
   write_pins
   say "a bare Debian ($SUITE)"
-  make_root
+  make_system
   if [ "$content" = ready ]; then
     say "the set-up in it"
     set_up

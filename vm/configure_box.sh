@@ -5,8 +5,9 @@
 set -eu
 
 useradd --create-home --shell /bin/bash vagrant
-install -d -m 700 -o vagrant -g vagrant /home/vagrant/.ssh
-install -m 600 -o vagrant -g vagrant "$1" /home/vagrant/.ssh/authorized_keys
+keys=$(getent passwd vagrant | cut -d: -f6)/.ssh
+install -d -m 700 -o vagrant -g vagrant "$keys"
+install -m 600 -o vagrant -g vagrant "$1" "$keys/authorized_keys"
 echo 'vagrant ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/vagrant
 chmod 440 /etc/sudoers.d/vagrant
 
