@@ -37,6 +37,7 @@ from topologies.routing import Routes, least_delay_routes
 Announce = Callable[[str], None]
 CONTROLLER_TIMEOUT_S = 300.0  # under software emulation of a processor imports take minutes
 SEED_STRIDE = 2
+THROUGHPUT_GRAIN_US = 1000  # what comes to a switch within it comes at once
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,8 @@ def join_links(
     if options.link_backend == "netem":
         backend = NetemBackend()
     else:
-        backend = LinkdBackend.start(directory, realtime=options.realtime)
+        grain_us = THROUGHPUT_GRAIN_US if options.network.throughput else 0
+        backend = LinkdBackend.start(directory, realtime=options.realtime, grain_us=grain_us)
     queue_ms = max(asked_round_trips(routes).values(), default=0.0)
     try:
         for wire in network.wires:

@@ -42,7 +42,11 @@ class LinkdBackend:
 
     @classmethod
     def start(
-        cls, run_directory: Path, realtime: bool = True, program: Path | None = None
+        cls,
+        run_directory: Path,
+        realtime: bool = True,
+        program: Path | None = None,
+        grain_us: int = 0,
     ) -> LinkdBackend:
         """Start the daemon in the current network namespace.
 
@@ -51,6 +55,8 @@ class LinkdBackend:
             realtime: ask for real-time priority; without permission it runs on without, and
                 `realtime` of this object tells.
             program: another build of the daemon, such as one with sanitizers.
+            grain_us: frames due within this time leave together, each up to half of it too early
+                or too late. Whoever is behind a link then wakes for several at once.
 
         Raises:
             MachineError: when it cannot be built or started.
@@ -58,7 +64,8 @@ class LinkdBackend:
         program = program or ensure_built()
         path = run_directory / SOCKET_NAME
         path.unlink(missing_ok=True)
-        command = [str(program), *(["--realtime"] if realtime else []), "--listen-fd"]
+        command = [str(program), *(["--realtime"] if realtime else [])]
+        command += [*(["--grain-us", str(grain_us)] if grain_us else []), "--listen-fd"]
         with listen(path) as listener, (run_directory / LOG_NAME).open("ab") as log:
             process = subprocess.Popen(
                 [*command, str(listener.fileno())],

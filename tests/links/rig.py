@@ -42,8 +42,10 @@ class Rig:
         return self.stream.receive(QUIET_S + held_ms / 1000)
 
 
-def start(name: str, folder: Path, program: Path | None = None) -> LinkBackend:
-    return LinkdBackend.start(folder, program=program) if name == "linkd" else NetemBackend()
+def start(name: str, folder: Path, program: Path | None = None, grain_us: int = 0) -> LinkBackend:
+    if name != "linkd":
+        return NetemBackend()
+    return LinkdBackend.start(folder, program=program, grain_us=grain_us)
 
 
 @contextmanager
@@ -53,12 +55,13 @@ def rig(
     forward: LinkSpec | None = None,
     backward: LinkSpec | None = None,
     program: Path | None = None,
+    grain_us: int = 0,
 ) -> Iterator[Rig]:
     """A rig with address resolution done and the specs in force."""
     with ExitStack() as stack:
         trial = stack.enter_context(Trial())
         with trial.middle.entered():
-            backend = start(name, folder, program)
+            backend = start(name, folder, program, grain_us)
             stack.callback(close_inside, trial, backend)
             backend.join(trial.wires[0], LinkSpec(), backward or LinkSpec())
         stream = stack.enter_context(Stream(*trial.hosts[0], trial.address(0, 1)))

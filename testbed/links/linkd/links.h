@@ -21,6 +21,7 @@ struct links {
     struct link *first;
     size_t directions;
     uint64_t budget_bytes;
+    uint64_t early_ns; /* so long before it is due a frame may leave with those that are */
     bool ended;
 };
 

@@ -3,8 +3,10 @@
    It paces at the planned rate, which is right as long as the network is its own. Once a round trip
    it judges what happened. What tells a queue from a processor that is late is that the queue
    stands: the least delay since the last judgement counts, as in CoDel (RFC 8289). A queue longer
-   than the target, or a mark, makes it slower, though not below half of the planned rate: a flow that fills queues would otherwise push it out
-   altogether. Losses of more than 2 % together with a queue make it slower without such a limit.
+   than the target, or a mark, makes it slower, though not below half of the planned rate: a flow that
+   fills queues would otherwise push it out altogether. Losses of more than 2 % with such a queue, or
+   of more than 10 % with a short one, make it slower without that limit: a path of eight links that
+   lose 1 % each loses 8 %, however slowly one sends, and a busy processor always makes some queue.
    Losses without a queue are no sign of congestion; repairs take care of them. */
 
 #include "member.h"
@@ -14,7 +16,7 @@
 enum { TARGET_QUEUE_US = 20000, JUDGE_AT_LEAST_US = 20000, CATCH_UP_US = 4000, SOME_QUEUE_US = 5000 };
 
 static const double PLANNED_SHARE = 0.97; /* the rest is for repairs, or queues never empty */
-static const double LOSS_TOLERATED = 0.02;
+static const double LOSS_TOLERATED = 0.02, LOSS_OF_LONG_PATHS = 0.1;
 static const double LEAST_SHARE = 1.0 / 64, LEAST_SHARE_FOR_DELAY = 0.5;
 
 uint64_t now_us(void) {
@@ -49,6 +51,11 @@ uint64_t flow_timeout_us(const struct flow *flow) {
     return (uint64_t)(timeout < least ? least : timeout > most ? most : timeout);
 }
 
+/* How long to wait for a result that later ones have overtaken: nobody is merely late then. A repair
+   takes at most one round trip of a hop, or of the way from the root and back; asking for one that
+   is on its way costs a packet, and waiting for one that was lost costs everybody the time. */
+uint64_t flow_hole_us(const struct flow *flow) { return flow->configured_us / 2 + 40000; }
+
 void flow_charge(struct flow *flow, uint64_t now, uint32_t wire_bytes) {
     uint64_t earliest = now > CATCH_UP_US ? now - CATCH_UP_US : 0;
     if (flow->next_send_us < earliest) flow->next_send_us = earliest;
@@ -62,6 +69,11 @@ static void slow_down(struct flow *flow, double factor, double least_share) {
     if (rate < flow->least_rate_bps) flow->least_rate_bps = rate;
 }
 
+static bool is_congestion(const struct flow *flow, bool queued, bool some_queue) {
+    return (queued && flow->lost > LOSS_TOLERATED * flow->sent) ||
+           (some_queue && flow->lost > LOSS_OF_LONG_PATHS * flow->sent);
+}
+
 /* Returns whether it became slower. */
 bool flow_judge(struct flow *flow, uint64_t now) {
     uint64_t interval = flow->smoothed_us > JUDGE_AT_LEAST_US ? (uint64_t)flow->smoothed_us
@@ -70,9 +82,8 @@ bool flow_judge(struct flow *flow, uint64_t now) {
     uint32_t queue_us = flow->least_queue_us == UINT32_MAX ? 0 : flow->least_queue_us;
     uint32_t target_us = flow->configured_us / 4;
     if (target_us < TARGET_QUEUE_US) target_us = TARGET_QUEUE_US;
-    bool lossy = flow->sent >= 50 && flow->lost > LOSS_TOLERATED * flow->sent &&
-                 (flow->congested || queue_us > SOME_QUEUE_US);
     bool queued = flow->congested || queue_us > target_us;
+    bool lossy = flow->sent >= 50 && is_congestion(flow, queued, queue_us > SOME_QUEUE_US);
     if (lossy)
         slow_down(flow, 0.7, LEAST_SHARE);
     else if (queued)

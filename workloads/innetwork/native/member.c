@@ -315,7 +315,7 @@ static void watch_holes(struct member *m, uint32_t s, uint64_t sequence, uint64_
         struct slot *slot = slot_of(m, q);
         if (slot->got >> s & 1) continue;
         slot->overtaken |= 1ull << s;
-        if (slot->ask_at_us == 0) slot->ask_at_us = now + flow_timeout_us(&m->flow);
+        if (slot->ask_at_us == 0) slot->ask_at_us = now + flow_hole_us(&m->flow);
     }
     if (sequence + 1 > stream->furthest) stream->furthest = sequence + 1;
 }
@@ -514,7 +514,8 @@ void handle_packet(struct member *m, const struct sockaddr_in *from, uint8_t *pa
 static void ask_for(struct member *m, struct slot *slot, uint64_t streams, uint64_t now) {
     for (uint32_t s = 0; s < m->streams; s++)
         if ((streams & ~slot->got) >> s & 1) send_ask(m, &m->stream[s], slot->sequence, 0, 0);
-    uint64_t interval = flow_timeout_us(&m->flow) << (slot->asks < 4 ? slot->asks : 4);
+    uint64_t wait = slot->overtaken ? flow_hole_us(&m->flow) : flow_timeout_us(&m->flow);
+    uint64_t interval = wait << (slot->asks < 4 ? slot->asks : 4);
     if (interval > LONGEST_ASK_INTERVAL_US) interval = LONGEST_ASK_INTERVAL_US;
     slot->asks++;
     slot->ask_at_us = now + interval;

@@ -162,6 +162,7 @@ void flow_sample(struct flow *flow, uint64_t round_trip_us);
 uint64_t flow_timeout_us(const struct flow *flow);
 void flow_charge(struct flow *flow, uint64_t now, uint32_t wire_bytes);
 bool flow_judge(struct flow *flow, uint64_t now);
+uint64_t flow_hole_us(const struct flow *flow);
 
 /* member.c */
 bool make_early(struct member *m);
