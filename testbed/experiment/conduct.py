@@ -60,7 +60,11 @@ def conduct(
         for job in jobs[: len(experiment.variants)]:
             stages.finish()
             stages.console.print(plan_line(job), highlight=False, markup=False, soft_wrap=True)
-        summaries = [_one(job, standing, record) for job in jobs]
+        summaries = []
+        for done, job in enumerate(jobs):
+            if not experiment.is_plain:
+                stages.part("Trainings", done, len(jobs))
+            summaries.append(_one(job, standing, record))
     if experiment.is_plain:
         return _conclude_plain(jobs[0], summaries[0], standing, record)
     return _conclude(jobs, summaries, standing)

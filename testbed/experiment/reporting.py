@@ -16,6 +16,8 @@ from testbed.experiment.model import Experiment
 from testbed.order import Order
 from testbed.progress import Stages
 
+DRAWN_REPETITION = 1
+
 
 def report_on(run: Path, experiment: Experiment, order: Order, console: Console) -> None:
     """Write and print what a finished run came to, and say where it is.
@@ -44,13 +46,16 @@ def _compare(run: Path, order: Order, console: Console) -> None:
 
 
 def _written(run: Path, experiment: Experiment, console: Console) -> Path:
-    """Write the report of a run, and of each of its trainings; return the run's."""
-    # Drawing takes a second to load, which no other command has to wait for.
+    """Write the report of a run, and of each variant's first training; return the run's.
+
+    Drawing one takes seconds of processor time; `atoll report` draws any of the others.
+    """
+    # What draws takes a second to load, which no other command has to wait for.
     from testbed.report import write_comparison_report, write_report
 
     if experiment.is_plain:
         return write_report(run)
-    parts = sorted((run / VARIANTS).glob("*/*"))
+    parts = sorted((run / VARIANTS).glob(f"*/{DRAWN_REPETITION}"))
     with Stages(console) as stages:
         stages.announce("Writing reports", total=len(parts))
         for done, part in enumerate(parts, start=1):
