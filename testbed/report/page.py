@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
 
 from testbed.report.frames import Frames, level, width
 from testbed.report.headline import description, facts, title, verdict
@@ -48,8 +47,8 @@ class Drawing:
     title: str
     caption: str
     sources: tuple[str, ...]
-    svg: Markup
-    phone_svg: Markup | None
+    svg: str
+    phone_svg: str | None
 
 
 def drawing(plot: Plot, svg: str, phone_svg: str | None = None) -> Drawing:
@@ -60,8 +59,8 @@ def drawing(plot: Plot, svg: str, phone_svg: str | None = None) -> Drawing:
         plot.title,
         plot.caption,
         plot.sources,
-        Markup(for_page(svg, plot.name, plot.title)),
-        None if narrow is None else Markup(narrow),
+        for_page(svg, plot.name, plot.title),
+        narrow,
     )
 
 
@@ -87,11 +86,11 @@ def environment() -> Environment:
     return made
 
 
-def _raw(name: str) -> Markup:
+def _raw(name: str) -> str:
     """Return one of this package's own files, style or script, as it is."""
     loader = environment().loader
     assert loader is not None
-    return Markup(loader.get_source(environment(), name)[0])
+    return loader.get_source(environment(), name)[0]
 
 
 def _chip(place: int) -> str:
@@ -151,7 +150,7 @@ def map_data(view: RunView) -> dict[str, Any] | None:
         "thumbnails": thumbnails(view),
         "strip": strip_path(frames),
         "frames": frames,
-        "data": Markup(json_for_script(frames.to_data())),
+        "data": json_for_script(frames.to_data()),
         "islands": len(topology.sites),
     }
 
