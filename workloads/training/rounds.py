@@ -10,12 +10,14 @@ computes depends on counts of steps, never on times.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 from torch import Tensor
 
+from workloads.collectives.base import Collective
 from workloads.training.records import Moment, Stopwatch
 from workloads.training.rotation import Turn
 
@@ -71,14 +73,7 @@ def in_turn(work: Work, turns: Iterable[Turn]) -> Iterator[RoundLog]:
     for turn in turns:
         log = RoundLog(turn)
         _work_locally(work, log, lambda step: None)
-        messages, fields = work.messages(turn)
-        log.watch.mark("sync_start")
-        means = [] if turn.collective is None else _averaged(turn, messages)
-        log.watch.mark("sync_end")
-        log.exposed_s = log.watch.seconds("sync_start", "sync_end")
-        for part, mean in enumerate(means):
-            work.settle(part, mean)
-        log.noted.update(**fields, **work.end_round(turn))
+        _exchange_now(work, turn, log)
         yield log
 
 
@@ -99,7 +94,7 @@ def overlapped(work: Work, turns: Iterable[Turn]) -> Iterator[RoundLog]:
             if finished is not None:
                 yield finished.log
         if before is not None:
-            before.settle_up_to(work, len(before.parts))
+            before.settle_up_to(work, before.count)
             before.finish(work)
             yield before.log
     finally:
@@ -119,17 +114,18 @@ class _UnderWay:
         self.log = log
         log.noted.update(fields)
         parts = [] if log.turn.collective is None else messages
-        self.parts: list[Future[_Arrived]] = [
+        self.count = len(parts)
+        self._due: deque[Future[_Arrived]] = deque(
             thread.submit(_exchange, log.turn, part, number) for number, part in enumerate(parts)
-        ]
+        )
         self._spans: list[tuple[Moment, Moment]] = []
         self._began = Moment.now()
 
     def settle_up_to(self, work: Work, count: int) -> None:
         """Put fragments to use, in order, until `count` of them are; wait where one is late."""
-        for number in range(len(self._spans), min(count, len(self.parts))):
+        for number in range(len(self._spans), count):
             waiting = time.monotonic()
-            mean, span = self.parts[number].result()
+            mean, span = self._due.popleft().result()
             self.log.exposed_s += time.monotonic() - waiting
             self._spans.append(span)
             work.settle(number, mean)
@@ -155,10 +151,21 @@ def _exchange(turn: Turn, message: Tensor, number: int) -> _Arrived:
     return mean, (began, Moment.now())
 
 
-def _averaged(turn: Turn, messages: Sequence[Tensor]) -> list[Tensor]:
-    assert turn.collective is not None
+def _exchange_now(work: Work, turn: Turn, log: RoundLog) -> None:
+    """Average every part; outer steps are taken once the network is done."""
+    messages, fields = work.messages(turn)
+    log.watch.mark("sync_start")
+    means = [] if turn.collective is None else _averaged(turn.collective, messages)
+    log.watch.mark("sync_end")
+    log.exposed_s = log.watch.seconds("sync_start", "sync_end")
+    for part, mean in enumerate(means):
+        work.settle(part, mean)
+    log.noted.update(**fields, **work.end_round(turn))
+
+
+def _averaged(collective: Collective, messages: Sequence[Tensor]) -> list[Tensor]:
     return [
-        turn.collective.allreduce(message, f"part {number} of the message")
+        collective.allreduce(message, f"part {number} of the message")
         for number, message in enumerate(messages)
     ]
 
@@ -168,7 +175,7 @@ def _settling(work: Work, before: _UnderWay | None) -> Callable[[int], None]:
 
     def settle(step: int) -> None:
         if before is not None:
-            before.settle_up_to(work, (step + 1) * len(before.parts) // work.local_steps)
+            before.settle_up_to(work, (step + 1) * before.count // work.local_steps)
 
     return settle
 

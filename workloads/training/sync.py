@@ -96,6 +96,7 @@ class LocalSteps:
     def end_round(self, turn: Turn) -> dict[str, Any]:
         """Move the anchor on; return the distance from the mean of all, where all met."""
         self._anchor.end_round(turn.meets_all)
+        self._sent_from = self._said = torch.empty(0)  # room for the next round's steps
         return {"consensus_distance": self._distance if turn.meets_all else None}
 
 
