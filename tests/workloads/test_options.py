@@ -79,6 +79,27 @@ def test_a_round_has_ten_local_steps_unless_gradients_are_averaged() -> None:
     assert parse(["--outer", "none"], 0).local_steps == 1
 
 
+def test_a_schedule_may_come_with_a_job_file_or_without() -> None:
+    assert parse(["--schedule", "s.json"], 0).job_file is None
+    assert parse(["--schedule", "s.json", "--job-file", "j"], 0).job_file == Path("j")
+
+
+def test_all_that_changes_the_outcome_is_told_to_the_other_workers() -> None:
+    words = {
+        parse(arguments, 0).job()
+        for arguments in (
+            [],
+            ["--workload", "digits"],
+            ["--dirichlet-alpha", "0.5"],
+            ["--overlap-fragments", "2"],
+            ["--outer", "diloco"],
+            ["--outer", "diloco", "--outer-momentum", "0"],
+            ["--outer", "diloco", "--outer-learning-rate", "1"],
+        )
+    }
+    assert len(words) == 7
+
+
 def test_the_rank_is_filled_into_the_output_folder() -> None:
     assert parse(["--out", "results/{rank}"], 7).out == Path("results/7")
 
@@ -92,6 +113,20 @@ def test_the_rank_is_filled_into_the_output_folder() -> None:
         (["--seed", "-1"], "give a whole number from 0"),
         (["--learning-rate", "nan"], "give a number above 0"),
         (["--round", "3"], "unrecognized arguments: --round 3"),
+        (["--workload", "images"], "invalid choice: 'images'"),
+        (["--workload", "replay"], "--workload replay: give --layers FILE"),
+        (["--layers", "x.csv"], "--layers with --workload characters: leave it out"),
+        (["--dirichlet-alpha", "0"], "give a number above 0"),
+        (
+            ["--workload", "replay", "--layers", "x.csv", "--dirichlet-alpha", "1"],
+            "a replay has no data",
+        ),
+        (["--outer-momentum", "0.5"], "--outer-momentum with --outer mean: only diloco"),
+        (["--outer", "diloco", "--outer-momentum", "1"], "give a number from 0 to below 1"),
+        (["--outer", "none", "--overlap-fragments", "2"], "no local steps to overlap with"),
+        (["--schedule", "s.json", "--collective", "ring"], "the schedule names the kinds"),
+        (["--collective", "multicast"], "--collective multicast: give --job-file FILE"),
+        (["--job-file", "j.json"], "--collective ring: leave --job-file out"),
     ],
 )
 def test_a_wrong_option_is_refused(arguments: list[str], message: str) -> None:
