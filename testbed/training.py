@@ -184,7 +184,9 @@ def _tell_workers(
     plans: Sequence[RoundPlan],
 ) -> None:
     """Push what workers of this training read: rounds, groups, layers."""
-    text = schedules.worker_file(job.schedule, [plan.predicted_s for plan in plans])
+    predicted_s = [plan.predicted_s for plan in plans]
+    paces_mbps = [plan.pace_mbps for plan in plans]
+    text = schedules.worker_file(job.schedule, predicted_s, paces_mbps)
     files = {schedules.FILE_NAME: text}
     if job.variant.workload.layers is not None:
         files[LAYERS_NAME] = Path(job.variant.workload.layers).read_text(encoding="utf-8")

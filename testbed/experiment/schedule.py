@@ -103,16 +103,19 @@ def transfer_s(planned: PlannedRound, topology: Topology, message_bytes: float) 
     return planned.predicted.transfer_units * 8 * message_bytes / (slowest * BITS_PER_MBIT)
 
 
-def worker_file(schedule: Schedule, predicted_s: Sequence[float]) -> str:
+def worker_file(
+    schedule: Schedule, predicted_s: Sequence[float], paces_mbps: Sequence[float | None]
+) -> str:
     """Return the text of the file that tells workers their rounds.
 
     Args:
         schedule: the rounds.
         predicted_s: seconds that each of the rounds should take.
+        paces_mbps: of each round's connections; None where TCP finds its own pace.
     """
     rounds = [
-        {"cliques": _cliques(one, schedule.rank_order), "predicted_s": seconds}
-        for one, seconds in zip(schedule.rounds, predicted_s, strict=True)
+        {"cliques": _cliques(one, schedule.rank_order, pace_mbps), "predicted_s": seconds}
+        for one, seconds, pace_mbps in zip(schedule.rounds, predicted_s, paces_mbps, strict=True)
     ]
     told = {
         "format": FORMAT,
@@ -124,9 +127,13 @@ def worker_file(schedule: Schedule, predicted_s: Sequence[float]) -> str:
     return json.dumps(told, indent=1) + "\n"
 
 
-def _cliques(planned: PlannedRound, rank_order: Sequence[str]) -> list[dict[str, Any]]:
+def _cliques(
+    planned: PlannedRound, rank_order: Sequence[str], pace_mbps: float | None
+) -> list[dict[str, Any]]:
+    kind = planned.collective
+    pace = {} if pace_mbps is None else {"pace_mbps": pace_mbps}
     return [
-        {"ranks": clique_ranks(planned.collective, clique, rank_order), "kind": planned.collective}
+        {"ranks": clique_ranks(kind, clique, rank_order), "kind": kind, **pace}
         for clique in planned.cliques
     ]
 

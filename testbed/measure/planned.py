@@ -17,6 +17,7 @@ from controller.fabric import accelerator_end
 from schedules.capabilities import EXCHANGE, RING
 from schedules.plan import PlannedRound
 from testbed.innetwork.layout import PACKET_OVERHEAD_BYTES
+from testbed.measure.forecast import exchange_pace_mbps, forecast
 from testbed.measure.predict import (
     ETHERNET_HEADER_BYTES,
     IP_TCP_HEADER_BYTES,
@@ -44,8 +45,11 @@ class RoundPlan:
         cliques: site codes; islands in none of them are idle.
         expected: what it puts on each direction.
         bound: the least it can take.
-        predicted_s: what it should take; the same as the bound where nothing better is known.
-        first_predicted_s: what it should take as the first round of a training.
+        predicted_s: what it should take (`testbed.measure.forecast`), from the second time on.
+        first_predicted_s: what it should take the first time its cliques meet.
+        clique_predicted_s: what each clique should take by itself, in the order of `cliques`.
+        pace_mbps: what each connection of an exchange sends at most; None for other kinds.
+        statement: what the prediction counts, in one sentence.
     """
 
     kind: str
@@ -54,18 +58,25 @@ class RoundPlan:
     bound: TimeBound
     predicted_s: float
     first_predicted_s: float
+    clique_predicted_s: tuple[float, ...] = ()
+    pace_mbps: float | None = None
+    statement: str = ""
 
 
 def round_plan(planned: PlannedRound, routes: Routes, message_bytes: int) -> RoundPlan:
     """Return what a round must put on the emulated network and how long it cannot help taking."""
-    bound = round_bound(planned, routes.topology, message_bytes)
+    found = forecast(planned, routes, message_bytes)
+    is_paced = planned.collective == EXCHANGE
     return RoundPlan(
-        planned.collective,
-        planned.cliques,
-        expected_of_round(planned, routes, message_bytes),
-        bound,
-        bound.total_s,
-        bound.total_s,
+        kind=planned.collective,
+        cliques=planned.cliques,
+        expected=expected_of_round(planned, routes, message_bytes),
+        bound=round_bound(planned, routes.topology, message_bytes),
+        predicted_s=found.predicted_s,
+        first_predicted_s=found.first_s,
+        clique_predicted_s=tuple(one.predicted_s for one in found.cliques),
+        pace_mbps=exchange_pace_mbps(planned, routes.topology) if is_paced else None,
+        statement=found.statement,
     )
 
 

@@ -100,9 +100,9 @@ class Evidence:
         return self.rounds[self.plan_round(number)]
 
     def predicted_s(self, number: int) -> float:
-        """Return how long a round of the training should take."""
-        plan = self.plan(number)
-        return plan.first_predicted_s if number == 0 else plan.predicted_s
+        """Return how long a round of the training should take; its first time is another."""
+        plan, is_first = self.plan(number), number == self.cycle.index(self.plan_round(number))
+        return plan.first_predicted_s if is_first else plan.predicted_s
 
     def expected(self) -> dict[Direction, ExpectedBytes]:
         """Return what all finished rounds together were to put on every direction."""

@@ -63,12 +63,13 @@ def test_workers_read_what_is_written_for_them(tmp_path: Path) -> None:
     rounds = (a_round(("C", "A", "B"), kind="ring"), a_round(("A", "D"), ("B", "C")))
     written = replace(schedule(*rounds), cycle=(1, 0))
     file = tmp_path / "schedule.json"
-    file.write_text(worker_file(written, [1.5, 0.5]))
+    file.write_text(worker_file(written, [1.5, 0.5], [None, 7.5]))
     read = load_schedule(file, Roster(4, ("A", "B", "C", "D")))
     assert [[(c.kind, c.ranks) for c in one.cliques] for one in read.rounds] == [
         [("ring", (2, 0, 1))],
         [("exchange", (0, 3)), ("exchange", (1, 2))],
     ]
+    assert [[c.pace_mbps for c in one.cliques] for one in read.rounds] == [[None], [7.5, 7.5]]
     assert read.cycle == (1, 0)
 
 
