@@ -296,11 +296,11 @@ def test_islands_that_are_idle_hold_up_no_clique(evidence: Evidence) -> None:
 def test_each_round_is_set_against_its_own_plan(evidence: Evidence) -> None:
     plans = (
         _plan(ExpectedBytes(1000), predicted_s=1.0, first_predicted_s=1.2),
-        _plan(ExpectedBytes(500), predicted_s=1.6),
+        _plan(ExpectedBytes(500), predicted_s=1.6, first_predicted_s=1.6),
     )
     summary = summarize(replace(evidence, rounds=plans, cycle=(0, 1)))
     assert [row["plan_round"] for row in summary["rounds"]] == [0, 1]
-    assert [row["predicted_s"] for row in summary["rounds"]] == [1.2, 1.6]  # 0 is the very first
+    assert [row["predicted_s"] for row in summary["rounds"]] == [1.2, 1.6]  # the first time of each
     errors = [row["prediction_error_pct"] for row in summary["rounds"]]
     assert errors == pytest.approx([25.0, 25.0])  # 1.5 of 1.2 and 2.0 of 1.6
     assert summary["prediction"]["mean_abs_error_pct"] == pytest.approx(25.0)
