@@ -64,16 +64,16 @@ def everyone(routes: Routes, kind: str, message_bytes: float) -> PlannedRound:
 
 def test_a_window_of_ten_doubles_each_round_trip_until_it_fills_the_way() -> None:
     # 10 and 20 frames and a wait each, then 40 fill the way: 70 frames are left, a ms each.
-    assert sending_s(FLOW, 100 * FRAME_BITS, 10 * FRAME_BITS, inf) == (
-        pytest.approx(2 * 0.04 + 0.070),
-        40 * FRAME_BITS,
-    )
+    found, window = sending_s(FLOW, 100 * FRAME_BITS, 10 * FRAME_BITS, inf)
+    assert found == pytest.approx(2 * 0.04 + 0.070)
+    assert window == 40 * FRAME_BITS
 
 
 def test_what_fits_in_the_windows_so_far_waits_for_no_more() -> None:
     # 10 frames, a wait, and 15 of the 20 that may go.
     found, window = sending_s(FLOW, 25 * FRAME_BITS, 10 * FRAME_BITS, inf)
-    assert (found, window) == (pytest.approx(0.04 + 0.015), 20 * FRAME_BITS)
+    assert found == pytest.approx(0.04 + 0.015)
+    assert window == 20 * FRAME_BITS
 
 
 def test_a_window_that_may_not_grow_waits_every_round_trip() -> None:
@@ -83,8 +83,8 @@ def test_a_window_that_may_not_grow_waits_every_round_trip() -> None:
 
 
 def test_windows_that_are_kept_over_a_pause_let_later_rounds_run_at_the_pace() -> None:
-    kept = flow_s(FLOW, 100 * FRAME_BITS, TcpSettings(slow_start_after_idle=False))
-    assert kept == (pytest.approx(0.150 + 0.02), pytest.approx(0.100 + 0.02))
+    kept = TcpSettings(slow_start_after_idle=False)
+    assert list(flow_s(FLOW, 100 * FRAME_BITS, kept)) == pytest.approx([0.150 + 0.02, 0.100 + 0.02])
 
 
 def test_windows_that_fall_back_cost_every_round_the_same() -> None:
@@ -94,8 +94,8 @@ def test_windows_that_fall_back_cost_every_round_the_same() -> None:
 
 def test_short_messages_open_the_window_over_several_rounds() -> None:
     # 40 frames: 10 and 20 and 10 at first, which leaves a window of 40: then all at once.
-    first_s, later_s = flow_s(FLOW, 40 * FRAME_BITS, TcpSettings())
-    assert (first_s, later_s) == (pytest.approx(0.110), pytest.approx(0.060))
+    found = flow_s(FLOW, 40 * FRAME_BITS, TcpSettings())
+    assert list(found) == pytest.approx([0.110, 0.060])
 
 
 @pytest.mark.parametrize(("rise_ms", "expected"), [(5.0, inf), (5.1, 36.0)])
@@ -194,7 +194,7 @@ def test_a_first_sum_asks_for_exponents_before_it_sends() -> None:
     planned = everyone(routes, "innetwork", 81_920)
     found = tree_clique(planned, 0, routes.topology, 81_920)
     # One root: a packet goes up the link, the sum comes back and down an access port.
-    way_ms = 2 * 5.0 + 3 * 8314 * 8 / 1e4
+    way_ms = 2 * 5.0 + 3 * 8306 * 8 / 1e4
     asking_ms = 80 * 8 / 9.7e3 + way_ms
     assert found.first_s - found.predicted_s == pytest.approx(asking_ms / 1e3)
 
