@@ -153,14 +153,15 @@ class TrueMean:
         pass
 
 
-def replays(folder: Path, count: int) -> list[Replay]:
+def replays(folder: Path, count: int, **options: Any) -> list[Replay]:
     path = table(folder, HEADER + "a,8000000,0,0\nb,8000000,0,0\nc,100,0,0\n")
-    settings = Settings(workload="replay", layers=path, message_scale=1e-4, local_steps=1)
+    scaled = {"layers": path, "message_scale": 1e-4, "local_steps": 1, **options}
+    settings = Settings(workload="replay", **scaled)
     return [Replay.of(settings, Endpoint(rank, count, "127.0.0.1", 1)) for rank in range(count)]
 
 
 def replayed(folder: Path, spoiled: int | None) -> list[dict[str, Any]]:
-    everyone = replays(folder, 3)
+    everyone = replays(folder, 3, outer="none")
     clique = ScheduledClique("exchange", (0, 1, 2))
     idle = Turn(4, 0, clique, None, True)
     turn = Turn(4, 0, clique, TrueMean(everyone, idle, spoiled), True)
@@ -199,6 +200,21 @@ def test_a_mean_over_many_islands_is_exact_in_float32() -> None:
         total += message
     payload.require_mean(total / 200, ranks, 0, 0)
     assert sum(weight(rank) for rank in ranks) * 999 < 2**24
+
+
+@pytest.mark.parametrize(
+    ("options", "elements"),
+    [
+        ({"outer": "none"}, [1, 800, 800]),
+        ({"outer": "mean"}, [1601]),
+        ({"outer": "diloco", "overlap_fragments": 2}, [1, 1600]),
+    ],
+)
+def test_gradients_go_in_buckets_and_changes_in_one_message_or_in_fragments(
+    options: dict[str, Any], elements: list[int], tmp_path: Path
+) -> None:
+    (only,) = replays(tmp_path, 1, **options)
+    assert only.description()["part_bytes"] == [4 * count for count in elements]
 
 
 def test_the_same_layers_have_the_same_identity(tmp_path: Path) -> None:

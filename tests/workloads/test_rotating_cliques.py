@@ -248,6 +248,7 @@ def test_a_replay_checks_its_sums_and_ends_with_one_hash(
     layers = tmp_path / "layers.csv"
     layers.write_text("layer,numel,forward_ms,backward_ms\na,9000000,1,2\nb,9000000,1,2\n")
     options = ["--workload", "replay", "--layers", str(layers), "--message-scale", "0.001"]
+    options += ["--overlap-fragments", "2"]
     events = trained("exchange", GRID, "--rounds", "3", *options)
     assert [e["message_bytes"] for e in of_kind(events, "round")[0]] == [72_000] * 3
     assert events[0][0]["part_bytes"] == [36_000, 36_000]

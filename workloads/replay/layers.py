@@ -3,10 +3,10 @@
 A CSV file with the columns `layer`, `numel`, `forward_ms` and `backward_ms`, one layer a row in the
 order of the forward pass. Lines that begin with # are comments.
 
-Gradients are there in the order of the backward pass, last layer first, and are sent in buckets of
-about 25 MB, as `DistributedDataParallel` does it (Li et al., "PyTorch Distributed", VLDB 2020): a
-message for each layer would pay a latency for each. Sizes are scaled after layers were put into
-buckets, so that a scaled replay sends as many messages as the real model.
+Layers are put together in the order of the backward pass, last layer first, into buckets of about
+25 MB, as `DistributedDataParallel` does it (Li et al., "PyTorch Distributed", VLDB 2020): a message
+for each layer would pay a latency for each. Sizes are scaled after layers were put into buckets, so
+that a scaled replay sends as many messages as the real model.
 """
 
 from __future__ import annotations

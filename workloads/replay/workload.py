@@ -1,9 +1,10 @@
 """The workload `replay`: computes by sleeping, and sends what the model would send.
 
-A step sleeps as long as all layers' passes take. The messages of a round are those of one exchange
-of all parameters (or gradients, with `--outer none`), in buckets, with numbers whose mean is known
-and checked: a wrong sum ends the run with an error. There is no model, so there are no losses; what
-islands hold in the end, and give the hash of, is the last mean that all of them took.
+A step sleeps as long as all layers' passes take. After local steps the change of all parameters is
+one message, or N with overlap; with `--outer none` gradients go in buckets of several layers, one
+after another, after the backward pass. The numbers' mean is known and checked: a wrong sum ends the run with
+an error. There is no model, so there are no losses; what islands hold in the end, and give the hash
+of, is the last mean that all of them took.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Replay:
         self._rank = rank
         self._layers = layers
         self._step_s = step_s(layers) * settings.compute_scale
-        self._sizes = regrouped(sizes, settings.overlap_fragments)
+        self._sizes = regrouped(sizes, _messages_a_round(settings))
         self._payload = Payload(max(*self._sizes, LAST_ELEMENTS), settings.seed)
         self._turns: list[Turn] = []
         self._united = torch.empty(0)
@@ -136,6 +137,11 @@ class Replay:
     def sha256(self) -> str:
         """Return the SHA-256 of the last mean that all islands took."""
         return hashlib.sha256(np.ascontiguousarray(self._united.numpy()).tobytes()).hexdigest()
+
+
+def _messages_a_round(settings: Settings) -> int:
+    """Return how many messages a round has; 0 for one a bucket."""
+    return 0 if settings.outer == "none" else max(settings.overlap_fragments, 1)
 
 
 def regrouped(sizes: Sequence[int], fragments: int) -> list[int]:
