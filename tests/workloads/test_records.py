@@ -97,5 +97,11 @@ def test_parameters_that_never_part_have_no_distance() -> None:
     assert only.consensus_distance is None
 
 
+def test_a_replay_has_times_and_no_losses() -> None:
+    replayed = {**round_event(0, 1.0, 0, None), "train_loss": None}
+    (only,) = mean_over_workers([[replayed], [replayed]])
+    assert (only.train_loss, only.held_out_loss, only.ended) == (None, None, 31.0)
+
+
 def test_the_peak_memory_is_that_of_this_program() -> None:
     assert peak_rss_bytes("VmPeak:\t  900 kB\nVmHWM:\t  300 kB\nVmRSS:\t 200 kB\n") == 307_200

@@ -64,6 +64,14 @@ def test_cliques_are_opened_once_and_in_the_order_in_which_they_come(tmp_path: P
     )
 
 
+def test_a_clique_with_two_paces_is_one_clique(tmp_path: Path) -> None:
+    paced = document()
+    paced["rounds"][1]["cliques"] = [{"ranks": [1, 2], "kind": "exchange", "pace_mbps": 5.5}]
+    schedule = load(tmp_path, paced)
+    assert len(schedule.distinct) == 3
+    assert schedule.rounds[1].cliques[0].pace_mbps == 5.5
+
+
 def test_the_last_mean_takes_the_plans_own_clique_of_everyone(tmp_path: Path) -> None:
     whole = document()
     whole["rounds"][1]["cliques"][0] = {"ranks": [2, 0, 3, 1], "kind": "ring"}
@@ -105,6 +113,10 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("rounds.0", 7), "rounds[0]: 7; give an object"),
         (change("rounds.0", {}), 'rounds[0]: has no field "cliques"'),
         (change("rounds.1.predicted_s", "1"), "rounds[1].predicted_s: '1'; give seconds or null"),
+        (
+            change("rounds.0.cliques.1.pace_mbps", 0),
+            "rounds[0].cliques[1].pace_mbps: 0; give a number above 0, or null",
+        ),
         (change("rounds.0.cliques.0.ranks", [1, 0]), "rounds[0]: rank 1 is in two cliques"),
         (
             change("rounds.0.cliques.0.kind", "gossip"),

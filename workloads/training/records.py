@@ -97,14 +97,17 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class RoundMeans:
-    """One round over all workers: losses in nats a character, times in seconds since 1970."""
+    """One round over all workers: losses in the workload's unit, times in seconds since 1970.
+
+    Losses are None where a workload has none, and the distance where not all workers told it.
+    """
 
     round: int
     started: float
     sync_started: float
     ended: float
-    train_loss: float
-    held_out_loss: float
+    train_loss: float | None
+    held_out_loss: float | None
     consensus_distance: float | None
 
 
@@ -133,16 +136,20 @@ def mean_over_workers(workers: Sequence[Sequence[Mapping[str, Any]]]) -> list[Ro
 def _mean_of_round(rows: Sequence[Mapping[str, Any]]) -> RoundMeans:
     windows = sum(row["held_out_windows"] for row in rows)
     held_out = sum(row["held_out_windows"] * (row["held_out_loss"] or 0.0) for row in rows)
-    distances = [row["consensus_distance"] for row in rows]
     return RoundMeans(
         round=rows[0]["round"],
         started=min(row["local_start"] for row in rows),
         sync_started=max(row["sync_start"] for row in rows),
         ended=max(row["sync_end"] for row in rows),
-        train_loss=sum(row["train_loss"] for row in rows) / len(rows),
-        held_out_loss=held_out / windows,
-        consensus_distance=None if None in distances else sum(distances) / len(rows),
+        train_loss=_mean_if_all([row["train_loss"] for row in rows]),
+        held_out_loss=held_out / windows if windows else None,
+        consensus_distance=_mean_if_all([row["consensus_distance"] for row in rows]),
     )
+
+
+def _mean_if_all(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def _create(directory: Path) -> TextIO:
