@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +17,7 @@ from testbed.deploy.island import Islands, start_islands
 from testbed.deploy.island_files import IslandSeat
 from testbed.emulation.emulation import Emulation, EmulationOptions, emulation
 from testbed.emulation.network import NetworkOptions
+from testbed.emulation.settings import TcpSettings
 from testbed.experiment.conduct import conduct
 from testbed.experiment.file import from_data
 from testbed.experiment.reporting import report_on
@@ -107,6 +109,7 @@ def _manifest(order: Order, topology: Topology) -> dict[str, object]:
                 "realtime": order.realtime,
                 "switch_priority": emulation_options(order).network.switch_priority,
                 "mtu_bytes": topology.mtu_bytes,
+                "tcp": asdict(TcpSettings()),
                 "capture": order.capture,
                 "calibrate": order.calibrate,
             },

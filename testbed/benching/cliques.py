@@ -9,7 +9,8 @@ from schedules.capabilities import INNETWORK, Capabilities
 from schedules.constraints import Constraints
 from schedules.plan import Plan, PlannedRound
 from schedules.planner import plan
-from testbed.measure.planned import ACCELERATOR_SUFFIX, header_share
+from testbed.measure.forecast import header_share
+from testbed.measure.planned import ACCELERATOR_SUFFIX
 from topologies.errors import UserError
 from topologies.model import Direction, Topology
 

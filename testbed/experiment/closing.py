@@ -33,7 +33,8 @@ def plan_line(job: Job) -> str:
     passes = len(job.schedule.cycle)
     whole = sum(plans[place].predicted_s for place in job.schedule.cycle)
     total = f", {whole:.2f} s for all {passes} rounds of a cycle" if passes > 1 else ""
-    return f"Plan of {job.variant.name}: {shown}{total} (predicted)"
+    counted = "; ".join(dict.fromkeys(plan.statement for plan in plans))
+    return f"Plan of {job.variant.name}: {shown}{total}, predicted from {counted}"
 
 
 def clique_words(cliques: Sequence[Sequence[str]], kind: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from schedules.capabilities import TREE_COLLECTIVES
@@ -43,6 +43,7 @@ class Job:
     message_bytes: int
     wan: Emulation
     ends: Mapping[Direction, WireEnds]
+    _plans: dict[int, tuple[RoundPlan, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -81,9 +82,16 @@ class Job:
         return bool(set(self.schedule.kinds) & set(TREE_COLLECTIVES))
 
     def plans(self, message_bytes: int | None = None) -> tuple[RoundPlan, ...]:
-        """Return what is expected of each round, for the message that workers really have."""
+        """Return what is expected of each round, for the message that workers really have.
+
+        It is worked out once for each length: a training is looked at often.
+        """
         amount = message_bytes or self.message_bytes
-        return tuple(round_plan(one, self.wan.routes, amount) for one in self.schedule.rounds)
+        if amount not in self._plans:
+            routes = self.wan.routes
+            found = tuple(round_plan(one, routes, amount) for one in self.schedule.rounds)
+            self._plans[amount] = found
+        return self._plans[amount]
 
     def commands(self) -> dict[str, str]:
         """Return the command line of the worker at each site."""

@@ -16,11 +16,8 @@ from operator import add
 from controller.fabric import accelerator_end
 from schedules.capabilities import EXCHANGE, RING
 from schedules.plan import PlannedRound
-from testbed.innetwork.layout import PACKET_OVERHEAD_BYTES
-from testbed.measure.forecast import exchange_pace_mbps, forecast
+from testbed.measure.forecast import exchange_pace_mbps, forecast, header_share, slowest_mbps
 from testbed.measure.predict import (
-    ETHERNET_HEADER_BYTES,
-    IP_TCP_HEADER_BYTES,
     ExpectedBytes,
     Hop,
     TimeBound,
@@ -82,24 +79,14 @@ def round_plan(planned: PlannedRound, routes: Routes, message_bytes: int) -> Rou
 
 def round_bound(planned: PlannedRound, topology: Topology, message_bytes: int) -> TimeBound:
     """Return the time of a round's busiest direction, headers counted, and its latency."""
-    slowest_mbps = min(spec.rate_mbps for spec in topology.directions().values())
     share = header_share(planned.collective, topology.mtu_bytes)
-    message_s = 8 * message_bytes / (slowest_mbps * BITS_PER_MBIT)
+    message_s = 8 * message_bytes / (slowest_mbps(topology) * BITS_PER_MBIT)
     return TimeBound(
         planned.predicted.transfer_units * message_s * (1 + share),
         planned.predicted.latency_s,
         f"{planned.predicted.transfer_units:.3g} x M/C with headers on {planned.predicted.busiest}"
         + (", plus 2(N-1) sequential ring steps" if planned.collective == RING else ", plus delay"),
     )
-
-
-def header_share(kind: str, mtu_bytes: int) -> float:
-    """Return bytes of headers for a byte of payload: of TCP with time stamps, or of our packets."""
-    if kind in TCP_KINDS:
-        headers = ETHERNET_HEADER_BYTES + IP_TCP_HEADER_BYTES
-        return headers / (mtu_bytes - IP_TCP_HEADER_BYTES)
-    headers = ETHERNET_HEADER_BYTES + PACKET_OVERHEAD_BYTES
-    return headers / (mtu_bytes - PACKET_OVERHEAD_BYTES)
 
 
 def expected_of_round(

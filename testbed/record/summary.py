@@ -97,8 +97,10 @@ def _prediction(evidence: Evidence, rounds: Sequence[Row]) -> dict[str, Any]:
 
 
 def _prediction_row(number: int, plan: RoundPlan, rounds: Sequence[Row]) -> dict[str, Any]:
-    predicted_s = _median([row["predicted_s"] for row in rounds]) or plan.predicted_s
-    median_s = _median([row["sync_s"] for row in rounds])
+    """Return a round's row; its first time counts only where there is no other."""
+    counted = rounds[1:] or rounds
+    predicted_s = counted[0]["predicted_s"] if counted else plan.predicted_s
+    median_s = _median([row["sync_s"] for row in counted])
     return {
         "plan_round": number,
         "kind": plan.kind,
@@ -109,13 +111,21 @@ def _prediction_row(number: int, plan: RoundPlan, rounds: Sequence[Row]) -> dict
 
 
 def _cycle(evidence: Evidence, rounds: Sequence[Row]) -> dict[str, Any]:
-    """Return what one pass through all rounds was to take and took, computing left out."""
+    """Return what one pass through all rounds was to take and took, computing left out.
+
+    The first pass counts only where there is no other: connections are new in it, and islands
+    begin a training at different moments.
+    """
     length = len(evidence.cycle)
     passes = [rounds[at : at + length] for at in range(0, len(rounds) - length + 1, length)]
+    counted = passes[1:] or passes
     predicted_s = sum(evidence.rounds[place].predicted_s for place in evidence.cycle)
-    median_s = _median([sum(row["sync_s"] for row in one) for one in passes])
+    if len(passes) == 1:
+        predicted_s = sum(row["predicted_s"] for row in passes[0])
+    median_s = _median([sum(row["sync_s"] for row in one) for one in counted])
     return {
         "rounds": length,
+        "passes": len(counted),
         "predicted_s": predicted_s,
         "median_s": median_s,
         "error_pct": error_pct(median_s, predicted_s),

@@ -9,11 +9,11 @@ from testbed.experiment.model import Accelerators, PlanChoice, RoundChoice, Vari
 from testbed.experiment.planning import schedule_of
 from testbed.measure.planned import (
     exchange_payload,
-    header_share,
     ring_payload,
     round_plan,
     total_expected,
 )
+from testbed.measure.forecast import header_share
 from topologies.files import load
 from topologies.model import Direction
 from topologies.routing import least_delay_routes
@@ -52,7 +52,8 @@ def test_the_bound_counts_headers_and_delay() -> None:
 def test_a_sum_in_the_network_puts_one_message_on_every_access_port() -> None:
     clique = ("AMS", "FRA", "LON")
     plan = round_plan(planned("innetwork", clique), ROUTES, MESSAGE_BYTES)
-    share = 106 / (9000 - 92)  # Ethernet, IP, UDP and our own headers, in front of the rest
+    # Eight blocks of 1,024 bytes with an exponent each, behind 14 + 20 + 8 + 64 bytes of headers.
+    share = (106 + 8) / 8192
     assert header_share("innetwork", 9000) == pytest.approx(share)
     for code in clique:
         for way in (Direction.up(code), Direction.down(code)):

@@ -306,12 +306,23 @@ def test_each_round_is_set_against_its_own_plan(evidence: Evidence) -> None:
     assert summary["prediction"]["mean_abs_error_pct"] == pytest.approx(25.0)
     assert summary["cycle"] == {
         "rounds": 2,
-        "predicted_s": 2.6,
+        "passes": 1,
+        "predicted_s": 2.8,  # there is no other pass than the first
         "median_s": 3.5,
-        "error_pct": pytest.approx(100 * (3.5 / 2.6 - 1)),
+        "error_pct": pytest.approx(25.0),
         "exact_mean": True,
     }
     assert summary["link_bytes"]["NYC>LON"]["predicted_payload_bytes"] == 1500
+
+
+def test_what_came_first_counts_only_where_there_is_nothing_else(evidence: Evidence) -> None:
+    # Of the two rounds of 1.5 and 2.0 s, the second is judged, by what later rounds should take.
+    summary = summarize(evidence)
+    (row,) = summary["prediction"]["rows"]
+    assert (row["predicted_s"], row["median_s"]) == (1.25, 2.0)
+    assert row["error_pct"] == pytest.approx(60.0)
+    cycle = summary["cycle"]
+    assert (cycle["passes"], cycle["predicted_s"], cycle["median_s"]) == (1, 1.25, 2.0)
 
 
 def test_a_cycle_that_was_not_completed_has_no_time(evidence: Evidence) -> None:
