@@ -2,9 +2,9 @@
 
 A step sleeps as long as all layers' passes take. After local steps the change of all parameters is
 one message, or N with overlap; with `--outer none` gradients go in buckets of several layers, one
-after another, after the backward pass. The numbers' mean is known and checked: a wrong sum ends the run with
-an error. There is no model, so there are no losses; what islands hold in the end, and give the hash
-of, is the last mean that all of them took.
+after another, after the backward pass. The numbers' mean is known and checked: a wrong sum ends the
+run with an error. There is no model, so there are no losses; what islands hold in the end, and give
+the hash of, is the last mean that all of them took.
 """
 
 from __future__ import annotations
