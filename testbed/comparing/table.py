@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed.comparing.comparison import Comparison, Variant
-from testbed.comparing.figures import SECONDS_PER_CYCLE, TIME_TO_TARGET
+from testbed.comparing.figures import SECONDS_PER_CYCLE, TIME_TO_TARGET, Run
 from testbed.comparing.intervals import Interval, statement
 from testbed.comparing.pairs import Ratio
 from testbed.record.tables import MISSING, megabytes, number
@@ -67,8 +67,8 @@ def figures_table(comparison: Comparison) -> Table:
     """Return medians of what lies behind the headline."""
     table = _table(
         "Medians: a round, a cycle's bytes on WAN links",
-        "plan", "round s", "exposed s", "WAN MB\na cycle", "busiest\nlink MB", "ratio\nto bound",
-        "consensus\ndistance", "prediction\nerror %",
+        "plan", "round s", "exposed\ns", "WAN MB\na cycle", "busiest\nlink MB", "ratio to\nbound",
+        "consensus\ndistance", "rounds'\nerror %",
     )  # fmt: skip
     for variant in comparison.variants:
         _add(
@@ -150,10 +150,17 @@ def closing_lines(comparison: Comparison) -> Iterator[str]:
     yield from _missing_references(comparison)
     for variant in comparison.variants:
         for run in variant.runs:
-            for reason in run.reasons:
-                yield f"INVALID, left out: {run.path}: {reason}"
+            yield from _left_out(run)
         if not variant.valid:
             yield f"{variant.name} has no valid run: its figures must not be cited."
+
+
+def _left_out(run: Run) -> Iterator[str]:
+    """Return why a run was left out: the first reason, which is most often the cause of others."""
+    if run.reasons:
+        more = len(run.reasons) - 1
+        others = f" (and {more} more in its summary.json)" if more else ""
+        yield f"INVALID, left out: {run.path}: {run.reasons[0]}{others}"
 
 
 def _both_speed_ups(comparison: Comparison) -> Iterator[str]:
