@@ -80,6 +80,13 @@ def test_the_last_mean_takes_the_plans_own_clique_of_everyone(tmp_path: Path) ->
     assert [schedule.meets_all(number) for number in range(3)] == [False, True, True]
 
 
+def test_the_last_mean_is_taken_as_asked_for(tmp_path: Path) -> None:
+    asked = {**document(), "final": {"ranks": [3, 1, 0, 2], "kind": "ring"}}
+    schedule = load(tmp_path, asked)
+    assert schedule.final == schedule.distinct[-1] == ScheduledClique("ring", (3, 1, 0, 2))
+    assert schedule.words != load(tmp_path, document()).words
+
+
 def test_without_a_file_all_meet_in_every_round_and_each_sends_to_the_rank_below() -> None:
     schedule = Schedule.of_all("ring", 3)
     assert schedule.distinct == (ScheduledClique("ring", (2, 1, 0)),)
@@ -105,6 +112,10 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (change("format", 2), "format: 2; this version reads 1"),
         (change("sites", ["AMS", "FRA"]), "sites: 2 for 4 workers; give one a rank"),
         (change("sites.1", "NYC"), "sites[1]: NYC, but rank 1 is FRA"),
+        (
+            change("final", {"ranks": [0, 1, 2], "kind": "exchange"}),
+            "final.ranks: [0, 1, 2]; give all 4 ranks",
+        ),
         (change("cycle", []), "cycle: empty; give the numbers of rounds"),
         (change("cycle", [0, 2]), "cycle[1]: 2; give 0 to 1"),
         (change("cycle", [True]), "cycle[0]: True; give 0 to 1"),

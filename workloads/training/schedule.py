@@ -11,7 +11,8 @@ A schedule is a JSON file, the same for all workers:
 The place of a site is the rank of its worker. Round r of the training is `rounds[cycle[r modulo the
 length of the cycle]]`. Islands in no clique of a round are idle in it: they train on. The ranks of
 a `ring` stand in the order in which data flows, each sending to the next; those of other kinds in
-ascending order. A clique of `exchange` may say `pace_mbps`, at most what each of its connections
+ascending order. A field `final`, `{"ranks": [...], "kind": ...}` of all ranks, may say how islands take
+the mean after the last round. A clique of `exchange` may say `pace_mbps`, at most what each of its connections
 sends.
 """
 
@@ -72,6 +73,7 @@ class Schedule:
         sites: the site of each rank, or nothing.
         exact_mean: whether one cycle of plain averaging, without training, is the exact mean.
         ends_in_mean: whether islands take the mean of all once more after the last round.
+        asked_final: the clique of everyone for that mean, where one is asked for.
     """
 
     size: int
@@ -80,6 +82,7 @@ class Schedule:
     sites: tuple[str, ...] = ()
     exact_mean: bool = False
     ends_in_mean: bool = True
+    asked_final: ScheduledClique | None = None
 
     @classmethod
     def of_all(cls, kind: str, size: int) -> Schedule:
@@ -99,7 +102,9 @@ class Schedule:
 
     @cached_property
     def final(self) -> ScheduledClique:
-        """The clique of everyone that takes the mean after the last round: the plan's, if any."""
+        """The clique of everyone after the last round: as asked for, else the plan's, if any."""
+        if self.asked_final is not None:
+            return self.asked_final
         whole = [one for one in self._in_order() if len(one.ranks) == self.size]
         return whole[0] if whole else ScheduledClique("exchange", tuple(range(self.size)))
 
@@ -112,7 +117,8 @@ class Schedule:
     @property
     def words(self) -> str:
         """What all workers must have in common, in one word."""
-        return hashlib.sha256(repr((self.rounds, self.cycle)).encode()).hexdigest()[:12]
+        said = repr((self.rounds, self.cycle, self.asked_final))
+        return hashlib.sha256(said.encode()).hexdigest()[:12]
 
     def _in_order(self) -> Iterator[ScheduledClique]:
         return (clique for one in self.rounds for clique in one.cliques)
@@ -157,7 +163,15 @@ def _schedule(document: Any, roster: Roster) -> Schedule:
     if not cycle:
         raise _FieldError("cycle: empty; give the numbers of rounds")
     exact_mean = _field(document, "exact_mean", bool, "the file")
-    return Schedule(len(sites), rounds, cycle, sites, exact_mean)
+    final = _final(document["final"], len(sites)) if document.get("final") else None
+    return Schedule(len(sites), rounds, cycle, sites, exact_mean, asked_final=final)
+
+
+def _final(row: Any, size: int) -> ScheduledClique:
+    final = _clique(row, "final", size)
+    if len(final.ranks) != size:
+        raise _FieldError(f"final.ranks: {list(final.ranks)}; give all {size} ranks")
+    return final
 
 
 def _require_these_workers(sites: tuple[str, ...], roster: Roster) -> None:
