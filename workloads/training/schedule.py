@@ -11,9 +11,9 @@ A schedule is a JSON file, the same for all workers:
 The place of a site is the rank of its worker. Round r of the training is `rounds[cycle[r modulo the
 length of the cycle]]`. Islands in no clique of a round are idle in it: they train on. The ranks of
 a `ring` stand in the order in which data flows, each sending to the next; those of other kinds in
-ascending order. A field `final`, `{"ranks": [...], "kind": ...}` of all ranks, may say how islands take
-the mean after the last round. A clique of `exchange` may say `pace_mbps`, at most what each of its connections
-sends.
+ascending order. A clique of `exchange` may say `pace_mbps`, at most what each of its connections
+sends. A field `final`, `{"ranks": [...], "kind": ...}` of all ranks, may say how islands take the
+mean after the last round.
 """
 
 from __future__ import annotations
