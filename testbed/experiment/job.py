@@ -88,9 +88,10 @@ class Job:
         """
         amount = message_bytes or self.message_bytes
         if amount not in self._plans:
-            routes = self.wan.routes
-            found = tuple(round_plan(one, routes, amount) for one in self.schedule.rounds)
-            self._plans[amount] = found
+            routes, parts = self.wan.routes, self.variant.overlap_fragments or 1
+            self._plans[amount] = tuple(
+                round_plan(one, routes, amount, parts) for one in self.schedule.rounds
+            )
         return self._plans[amount]
 
     def commands(self) -> dict[str, str]:

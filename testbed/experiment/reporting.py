@@ -15,6 +15,7 @@ from testbed.experiment.conduct import VARIANTS
 from testbed.experiment.model import Experiment
 from testbed.order import Order
 from testbed.progress import Stages
+from topologies.errors import AtollError, RunError
 
 DRAWN_REPETITION = 1
 
@@ -31,7 +32,7 @@ def report_on(run: Path, experiment: Experiment, order: Order, console: Console)
     if not experiment.is_plain:
         _compare(run, order, console)
     if order.report:
-        _say(console, f"Report: {_written(run, experiment, console)}")
+        _say(console, f"Report: {_drawn(run, experiment, console)}")
 
 
 def _compare(run: Path, order: Order, console: Console) -> None:
@@ -43,6 +44,19 @@ def _compare(run: Path, order: Order, console: Console) -> None:
     _say(console, f"Record: {run}")
     if order.as_json:
         print(json.dumps(comparison.to_json(), indent=1))
+
+
+def _drawn(run: Path, experiment: Experiment, console: Console) -> Path:
+    """Write the reports; whatever fails in drawing takes nothing from what was measured."""
+    try:
+        return _written(run, experiment, console)
+    except AtollError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise RunError(
+            f"no report could be drawn ({why}); the record is complete: {run}"
+        ) from error
 
 
 def _written(run: Path, experiment: Experiment, console: Console) -> Path:

@@ -8,6 +8,7 @@ direction. Both carry headers, which the bound counts too: no method can leave t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -31,6 +32,7 @@ from workloads.collectives.ring import expected_ring_payload_bytes
 TCP_KINDS = (RING, EXCHANGE)
 ACCELERATOR_SUFFIX = accelerator_end("")  # a cable in the site, no link
 BITS_PER_MBIT = 1e6
+ELEMENT_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -60,21 +62,35 @@ class RoundPlan:
     statement: str = ""
 
 
-def round_plan(planned: PlannedRound, routes: Routes, message_bytes: int) -> RoundPlan:
-    """Return what a round must put on the emulated network and how long it cannot help taking."""
-    found = forecast(planned, routes, message_bytes)
+def round_plan(
+    planned: PlannedRound, routes: Routes, message_bytes: int, parts: int = 1
+) -> RoundPlan:
+    """Return what a round must put on the emulated network and how long it cannot help taking.
+
+    Args:
+        planned: the round.
+        routes: of the emulated network, rates scaled.
+        message_bytes: what an island contributes.
+        parts: in how many messages, one after the other, each of which takes its way anew.
+    """
+    found = forecast(planned, routes, _part_bytes(message_bytes, parts))
     is_paced = planned.collective == EXCHANGE
     return RoundPlan(
         kind=planned.collective,
         cliques=planned.cliques,
         expected=expected_of_round(planned, routes, message_bytes),
         bound=round_bound(planned, routes.topology, message_bytes),
-        predicted_s=found.predicted_s,
-        first_predicted_s=found.first_s,
-        clique_predicted_s=tuple(one.predicted_s for one in found.cliques),
+        predicted_s=parts * found.predicted_s,
+        first_predicted_s=found.first_s + (parts - 1) * found.predicted_s,
+        clique_predicted_s=tuple(parts * one.predicted_s for one in found.cliques),
         pace_mbps=exchange_pace_mbps(planned, routes.topology) if is_paced else None,
         statement=found.statement,
     )
+
+
+def _part_bytes(message_bytes: int, parts: int) -> int:
+    """Return the length of the largest of some equal parts, in whole elements."""
+    return math.ceil(message_bytes / parts / ELEMENT_BYTES) * ELEMENT_BYTES
 
 
 def round_bound(planned: PlannedRound, topology: Topology, message_bytes: int) -> TimeBound:

@@ -7,13 +7,13 @@ import pytest
 from schedules.plan import PlannedRound
 from testbed.experiment.model import Accelerators, PlanChoice, RoundChoice, Variant
 from testbed.experiment.planning import schedule_of
+from testbed.measure.forecast import header_share
 from testbed.measure.planned import (
     exchange_payload,
     ring_payload,
     round_plan,
     total_expected,
 )
-from testbed.measure.forecast import header_share
 from topologies.files import load
 from topologies.model import Direction
 from topologies.routing import least_delay_routes
@@ -80,3 +80,13 @@ def test_rounds_add_up_as_often_as_they_ran() -> None:
     assert total[Direction("AMS", "LON")].payload == 3 * MESSAGE_BYTES
     assert total[Direction("AMS", "FRA")].payload == 2 * MESSAGE_BYTES
     assert total[Direction.up("AMS")].payload == 5 * MESSAGE_BYTES
+
+
+def test_a_message_in_parts_takes_its_way_once_for_each() -> None:
+    whole = round_plan(planned("exchange", ("AMS", "LON")), ROUTES, MESSAGE_BYTES)
+    quarter = round_plan(planned("exchange", ("AMS", "LON")), ROUTES, MESSAGE_BYTES // 4)
+    parts = round_plan(planned("exchange", ("AMS", "LON")), ROUTES, MESSAGE_BYTES, parts=4)
+    assert parts.predicted_s == pytest.approx(4 * quarter.predicted_s)
+    assert parts.predicted_s > whole.predicted_s
+    assert parts.bound == whole.bound  # which no method can beat, however it cuts
+    assert parts.expected == whole.expected
