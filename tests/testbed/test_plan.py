@@ -2,6 +2,7 @@ from controller.fabric import Fabric
 from testbed.emulation.plan import NodeEnd, plan_wires, port_mac
 from testbed.emulation.settings import (
     IslandSettings,
+    TcpSettings,
     island_commands,
     largest_bdp_bytes,
     tcp_buffer_bytes,
@@ -53,6 +54,21 @@ def test_small_products_keep_the_kernels_own_buffer_ceiling() -> None:
 def test_islands_behind_a_userspace_switch_fill_their_own_checksums() -> None:
     settings = IslandSettings(9000, "cubic", 6 * 2**20, checksum_offload=False)
     assert ["ethtool", "-K", "wan0", "tx", "off"] in island_commands("10.0.0.1", settings)
+
+
+def test_islands_keep_their_windows_over_pauses_and_offer_a_megabyte_at_once() -> None:
+    settings = IslandSettings(9000, "cubic", 8 * 2**20, checksum_offload=False)
+    written = [command[-1] for command in island_commands("10.0.0.1", settings)]
+    assert "net.ipv4.tcp_slow_start_after_idle=0" in written
+    assert "net.ipv4.tcp_rmem=4096 1048576 8388608" in written
+    assert "net.ipv4.tcp_wmem=4096 131072 8388608" in written
+
+
+def test_windows_fall_back_in_a_pause_where_that_is_asked_for() -> None:
+    tcp = TcpSettings(slow_start_after_idle=True)
+    settings = IslandSettings(9000, "cubic", 8 * 2**20, checksum_offload=False, tcp=tcp)
+    written = [command[-1] for command in island_commands("10.0.0.1", settings)]
+    assert "net.ipv4.tcp_slow_start_after_idle=1" in written
 
 
 def test_islands_behind_the_kernel_datapath_keep_their_offloads() -> None:
