@@ -53,6 +53,8 @@ def test_a_worker_is_in_one_clique_or_idle(tmp_path: Path) -> None:
     assert first.clique_of(0) == first.clique_of(3) == ScheduledClique("ring", (3, 0))
     assert second.clique_of(3) is None
     assert (first.predicted_s, second.predicted_s) == (1.5, None)
+    assert load(tmp_path, document()).longest_s == 1.5
+    assert Schedule.of_all("ring", 3).longest_s == 0
 
 
 def test_cliques_are_opened_once_and_in_the_order_in_which_they_come(tmp_path: Path) -> None:

@@ -115,6 +115,11 @@ class Schedule:
         return tuple(dict.fromkeys((*self._in_order(), *last)))
 
     @property
+    def longest_s(self) -> float:
+        """The longest time that any round is predicted to take; 0 where nothing is predicted."""
+        return max((one.predicted_s or 0.0 for one in self.rounds), default=0.0)
+
+    @property
     def words(self) -> str:
         """What all workers must have in common, in one word."""
         said = repr((self.rounds, self.cycle, self.asked_final))

@@ -28,6 +28,7 @@ from workloads.training.settings import Settings
 from workloads.training.stopping import numbers_until_stopped
 from workloads.training.workload import Workload, build
 
+PATIENCE_ROUNDS = 3
 STATED = (
     "workload",
     "rounds",
@@ -63,7 +64,9 @@ class Worker:
             UsageError: the job file does not fit.
         """
         settings = self.settings
-        limits = Limits(settings.rendezvous_timeout_s, settings.collective_timeout_s)
+        # Whoever was idle, or in a quick clique, waits while its peers are still in a slow round.
+        patience_s = settings.collective_timeout_s + PATIENCE_ROUNDS * self.schedule.longest_s
+        limits = Limits(settings.rendezvous_timeout_s, patience_s)
         kind = EXCHANGE if settings.collective == RING else settings.collective
         choice = Choice(kind, settings.job_file)
         require_groups(self.schedule, self.endpoint.rank, choice)
