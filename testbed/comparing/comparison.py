@@ -105,8 +105,10 @@ class Comparison:
 
     def pair(self, a: str, b: str | None, metric: str) -> Ratio | None:
         """Return a / b by a metric; None where they were not set against one another."""
-        found = (x.ratio for x in self.pairs if (x.a, x.b, x.metric) == (a, b, metric))
-        return next(found, None)
+        for one in self.pairs:
+            if one.metric == metric and (one.a, one.b) in ((a, b), (b, a)):
+                return one.ratio if one.a == a else one.ratio.inverse
+        return None
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as `comparison.json` has it."""

@@ -39,6 +39,22 @@ class Ratio:
     agree: int
     within_noise: bool | None
 
+    @property
+    def inverse(self) -> Ratio:
+        """The same pairs the other way round."""
+        return Ratio(
+            _inverse(self.ratio),
+            _inverse(self.high),
+            _inverse(self.low),
+            self.pairs,
+            self.agree,
+            self.within_noise,
+        )
+
+
+def _inverse(value: float | None) -> float | None:
+    return None if value is None else 1 / value
+
 
 def paired_ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
     """Return a / b of values that belong together, place by place.

@@ -146,6 +146,7 @@ def closing_lines(comparison: Comparison) -> Iterator[str]:
     """Return what the tables come to, in sentences."""
     yield statement(comparison.repetitions)
     yield from _both_speed_ups(comparison)
+    yield from rotation_lines(comparison)
     yield from order_lines(comparison)
     yield from _missing_references(comparison)
     for variant in comparison.variants:
@@ -184,6 +185,28 @@ def _with_both(comparison: Comparison, metric: str) -> list[Variant]:
         x for x in comparison.variants
         if x.capability == BOTH_TECHNOLOGIES and metric in x.metrics
     ]  # fmt: skip
+
+
+def rotation_lines(comparison: Comparison) -> Iterator[str]:
+    """Return for each collective whether rotating plans or the full clique are sooner at a mean."""
+    for full in comparison.variants:
+        for other in comparison.variants:
+            if full.everybody and not other.everybody and full.collective == other.collective:
+                found = comparison.pair(other.name, full.name, SECONDS_PER_CYCLE)
+                if found is not None and found.ratio is not None:
+                    yield _rotation_line(other, full, found, found.ratio)
+
+
+def _rotation_line(other: Variant, full: Variant, found: Ratio, ratio: float) -> str:
+    wins = other.name if ratio < 1 else full.name
+    said = "within the noise" if found.within_noise else f"{wins} wins"
+    reach = ""
+    if found.low is not None and found.high is not None:
+        reach = f" [{found.low:.2f} {found.high:.2f}]"
+    return (
+        f"{full.collective}: {other.name} ({other.plan}) takes {ratio:.2f}{reach} times as long to "
+        f"a mean as {full.name} ({full.plan}): {said}."
+    )
 
 
 def order_lines(comparison: Comparison) -> Iterator[str]:

@@ -69,6 +69,21 @@ def test_the_best_plan_and_the_full_clique_of_a_collective_are_set_against_each_
     found = compare(experiment.path).pair("full", "rotating", "seconds_per_cycle")
     assert found is not None
     assert found.ratio == pytest.approx(2.0)
+    back = compare(experiment.path).pair("rotating", "full", "seconds_per_cycle")
+    assert back is not None
+    assert back.ratio == pytest.approx(0.5)
+    lines = " ".join(closing_lines(compare(experiment.path)))
+    assert "rotating (2 rounds of 2) takes 0.50 times as long to a mean as full" in lines
+    assert "rotating wins" in lines
+
+
+def test_an_interval_is_turned_round_with_its_ratio(usual: "Experiment") -> None:
+    there = compare(usual.path).pair("pairs", "exchange", "seconds_per_cycle")
+    back = compare(usual.path).pair("exchange", "pairs", "seconds_per_cycle")
+    assert there is not None
+    assert back is not None
+    assert there.low is not None
+    assert back.high == pytest.approx(1 / there.low)
 
 
 def test_both_speed_ups_are_printed(usual: "Experiment") -> None:
