@@ -110,23 +110,28 @@ class Evidence:
         return total_expected(self.rounds, runs)
 
 
-def finished_rounds(evidence: Evidence) -> list[Row]:
-    """Return one row for each round that every island finished.
+def finished_rounds(evidence: Evidence, first: int = 0) -> list[Row]:
+    """Return one row for each round, from the first that is wanted, that every island finished.
 
     Seconds are those of `RoundTimes`; a round's `sync_s` is that of its slowest clique. Losses are
     means over the islands, the held-out loss weighed by the windows that each island evaluated;
     bytes are those that entered each direction in the round's window.
     """
     windows = {window.number: window for window in evidence.windows}
-    return [_round(evidence, times, windows[times.number]) for times in evidence.times]
+    wanted = [times for times in evidence.times if times.number >= first]
+    return [_round(evidence, times, windows[times.number]) for times in wanted]
 
 
-def settled_rounds(evidence: Evidence) -> list[Row]:
+def settled_rounds(evidence: Evidence, first: int = 0) -> list[Row]:
     """Return the finished rounds whose bytes can no longer change, while the run goes on.
 
     The last one is left out: its window may still grow until the next round's quiet phase.
+
+    Args:
+        evidence: what is known so far.
+        first: the first round that is wanted; those before are settled already.
     """
-    return finished_rounds(evidence)[:-1]
+    return finished_rounds(evidence, first)[:-1]
 
 
 def _round(evidence: Evidence, times: RoundTimes, window: RoundWindow) -> Row:

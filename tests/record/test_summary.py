@@ -125,6 +125,11 @@ def test_the_last_round_is_not_settled_while_the_run_goes_on(evidence: Evidence)
     assert [row["round"] for row in settled_rounds(evidence)] == [0]
 
 
+def test_rounds_that_are_settled_already_are_not_worked_out_again(evidence: Evidence) -> None:
+    assert finished_rounds(evidence, first=1) == finished_rounds(evidence)[1:]
+    assert settled_rounds(evidence, first=1) == []
+
+
 def test_bytes_of_a_link_are_set_against_the_prediction(evidence: Evidence) -> None:
     assert summarize(evidence)["link_bytes"]["NYC>LON"] == {
         "measured_bytes": 2 * WIRE_BYTES,
