@@ -26,6 +26,7 @@ from testbed.experiment.job import LAYERS_NAME, OUTPUT_NAME, STOP_NAME, Job
 from testbed.experiment.model import Experiment
 from testbed.experiment.trees import groups_of, installed, lay_out_groups, push_groups
 from testbed.innetwork.layout import Layout, Numbering
+from testbed.innetwork.limits import alike
 from testbed.measure.planned import RoundPlan
 from testbed.measure.reach import Reachability
 from testbed.measure.sampler import Sampler
@@ -70,6 +71,7 @@ class Course:
 
     Attributes:
         furthest: the round after which workers were told to end; None while they were not.
+        settled: rows of the rounds that can no longer change.
     """
 
     job: Job
@@ -80,6 +82,7 @@ class Course:
     faults: Faults
     reports: Reports
     furthest: int | None = None
+    settled: list[dict[str, Any]] = field(default_factory=list)
     began: bool = False
     looked_at: float = 0.0
 
@@ -99,18 +102,21 @@ class Course:
             self.began = True
             self.background.begin(time.time())
             self.faults.begin()
-        settled = settled_rounds(evidence_of(self.job, rows, self.sampler))
-        self.record.rounds(settled)
-        self._end_at_target(rows, settled)
+        new = settled_rounds(evidence_of(self.job, rows, self.sampler), len(self.settled))
+        self.settled += new
+        self.record.rounds(new)
+        self._end_at_target(rows)
         done = min(len(round_rows(site_rows)) for site_rows in rows.values())
-        self.standing.stages.advance(done, _note(settled))
+        self.standing.stages.advance(done, _note(self.settled))
 
-    def _end_at_target(self, rows: Rows, settled: Sequence[Mapping[str, Any]]) -> None:
+    def _end_at_target(self, rows: Rows) -> None:
         wanted = self.job.variant.target_loss
-        if wanted is None or self.furthest is not None or not target.is_reached(settled, wanted):
+        if wanted is None or self.furthest is not None:
+            return
+        if not target.is_reached(self.settled, wanted):
             return
         finished = max(max(round_rows(site_rows)) for site_rows in rows.values())
-        self.furthest = target.last_round(finished, settled)
+        self.furthest = target.last_round(finished, self.settled)
         if self.furthest + 1 < self.job.variant.rounds:
             _push_text(self, STOP_NAME, target.stop_file(self.furthest))
         self.record.event("target_reached", target_loss=wanted, after_round=self.furthest)
@@ -165,15 +171,15 @@ def _predicted(number: int, plan: RoundPlan) -> dict[str, Any]:
         "kind": plan.kind,
         "predicted_s": plan.predicted_s,
         "first_predicted_s": plan.first_predicted_s,
+        "predicted_from": plan.statement,
         **asdict(plan.bound),
     }
 
 
 def _layouts(job: Job, standing: Standing) -> list[Layout]:
-    most = standing.experiment.accelerators.fan_in
-    fan_in = dict.fromkeys(job.wan.topology.codes, most) if most else None
     groups = groups_of(job.schedule.rounds)
-    return lay_out_groups(groups, job.wan, job.rank_order, standing.numbering, fan_in)
+    limits = alike(standing.order.accelerators, standing.order.accelerator_limits)
+    return lay_out_groups(groups, job.wan, job.rank_order, standing.numbering, limits)
 
 
 def _tell_workers(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from schedules.capabilities import COLLECTIVES
+from testbed.accelerator.process import Limits
 from testbed.benching.cliques import needs_accelerators
+from testbed.benching.drawing import draw
 from testbed.benching.options import (
     BenchOptions,
     checked_collectives,
@@ -33,7 +37,17 @@ from testbed.cli_options import (
     SumSlots,
     Topo,
 )
-from testbed.launch import RunChoices, accelerator_limits, accelerator_sites, launch
+from testbed.doctor import Report
+from testbed.experiment.memory import check_memory
+from testbed.innetwork.layout import DrawnWan
+from testbed.innetwork.limits import alike
+from testbed.launch import (
+    RunChoices,
+    accelerator_limits,
+    accelerator_sites,
+    checked_scale,
+    launch,
+)
 from testbed.progress import make_console
 from topologies.errors import UserError
 from topologies.files import load
@@ -41,6 +55,7 @@ from topologies.files import load
 bench_app = typer.Typer(help="Measure on an emulated WAN.", no_args_is_help=True)
 
 ALL_KINDS = ",".join(COLLECTIVES)
+MESSAGES_OF_CHECKING = 8.0  # what is sent, its integers, and the exact mean in double precision
 Kinds = Annotated[
     str, typer.Option("--collective", help="One of them, or several, as ring,innetwork.")
 ]
@@ -95,6 +110,7 @@ def collective(
         "bench", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
     )
     limits = accelerator_limits(accelerator_rate_mbps, accelerator_slots, accelerator_fan_in)
+    _rehearse(options, topology, rate_scale, alike(sites, limits))
     more = {
         "bench": asdict(options),
         "accelerators": sites,
@@ -103,4 +119,22 @@ def collective(
         "timeout_s": timeout_s,
         "as_json": as_json,
     }
-    raise typer.Exit(launch(choices, more, make_console(stderr=as_json)))
+    fits = partial(_check_memory, options, len(load(topology).codes))
+    raise typer.Exit(launch(choices, more, make_console(stderr=as_json), fits))
+
+
+def _rehearse(
+    options: BenchOptions, name: str, rate_scale: float | None, limits: Mapping[str, Limits]
+) -> None:
+    """Refuse what the network could not do, before any of it is built."""
+    topology = load(name)
+    emulated = topology.scaled(checked_scale(rate_scale, topology))
+    draw(DrawnWan.of(emulated, limits), options.collectives, limits)
+
+
+def _check_memory(options: BenchOptions, islands: int, report: Report) -> None:
+    """Refuse messages of which workers could not hold what they receive."""
+    received = islands - 1 if {"exchange", "multicast"} & set(options.collectives) else 1
+    available_mib = report.facts.resources.memory_available_mib
+    largest = max(options.sizes_bytes)
+    check_memory(islands, largest, available_mib, MESSAGES_OF_CHECKING + received)

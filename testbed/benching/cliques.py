@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schedules.capabilities import INNETWORK, Capabilities
 from schedules.constraints import Constraints
+from schedules.network import Network
 from schedules.plan import Plan, PlannedRound
-from schedules.planner import plan
+from schedules.planner import default_watch, plan_problem
+from schedules.problem import Problem
+from schedules.solution import EXCHANGE_OBJECTIVE
+from testbed.experiment.rounds import unsplit
 from testbed.measure.forecast import header_share
 from testbed.measure.planned import ACCELERATOR_SUFFIX
 from topologies.errors import UserError
@@ -67,20 +71,24 @@ def plan_cliques(
     Raises:
         UserError: the capabilities do not permit a kind, or it cannot be planned.
     """
-    everybody = Constraints(min_clique=len(topology.codes))
-    found = {}
-    for kind in kinds:
-        planned = plan(
-            topology,
-            capabilities,
-            collective=kind,
-            message_bytes=PLANNED_BYTES,
-            constraints=everybody,
+    return {
+        kind: Planned(
+            _plan_everybody(topology, capabilities, kind), header_share(kind, topology.mtu_bytes)
         )
-        if len(planned.rounds) != 1:
-            raise UserError(f"{kind}: all islands in one clique need one round")
-        found[kind] = Planned(planned, header_share(kind, topology.mtu_bytes))
-    return found
+        for kind in kinds
+    }
+
+
+def _plan_everybody(topology: Topology, capabilities: Capabilities, kind: str) -> Plan:
+    everybody = Constraints(min_clique=len(topology.codes))
+    network = Network.of(topology)
+    problem = Problem(
+        network, capabilities, EXCHANGE_OBJECTIVE, kind, PLANNED_BYTES, everybody, True
+    )
+    planned = plan_problem(problem, default_watch(problem))
+    if len(planned.rounds) != 1:
+        raise UserError(f"{kind}: all islands in one clique need one round")
+    return replace(planned, rounds=(unsplit(problem, planned.rounds[0]),))
 
 
 def ring_order(planned: Mapping[str, Planned]) -> tuple[str, ...]:

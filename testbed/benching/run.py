@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedules.capabilities import RING, Capabilities
+from schedules.capabilities import EXCHANGE, RING
 from testbed.accelerator.config import Counters
-from testbed.benching.cliques import Planned, needs_accelerators, plan_cliques, ring_order
+from testbed.benching.cliques import Planned
+from testbed.benching.drawing import draw
 from testbed.benching.options import BenchOptions
 from testbed.benching.rows import Measured, rows_of
 from testbed.benching.table import bench_table
@@ -27,14 +28,14 @@ from testbed.deploy.island import Islands
 from testbed.emulation.emulation import Emulation
 from testbed.experiment.trees import (
     JOB_NAME,
-    groups_of,
     install,
-    lay_out_groups,
     push_groups,
     slowest_rate_mbps,
 )
-from testbed.innetwork.layout import Layout, Numbering
+from testbed.innetwork.layout import Layout
+from testbed.innetwork.limits import alike
 from testbed.measure.counters import wire_ends
+from testbed.measure.forecast import exchange_pace_mbps
 from testbed.measure.sampler import Sampler
 from testbed.monitor.watch import FILE_NAME as FIDELITY_NAME
 from testbed.monitor.watch import FidelityMonitor
@@ -75,23 +76,9 @@ class Bench:
 
 def prepare(order: Order, wan: Emulation, options: BenchOptions) -> Bench:
     """Plan every kind and lay its trees out; raises `UserError` for what the network cannot do."""
-    capabilities = capabilities_for(options, order.accelerators)
-    planned = plan_cliques(wan.topology, capabilities, options.collectives)
-    rank_order = tuple(reversed(ring_order(planned)))
-    numbering = Numbering()
-    layouts = {
-        kind: layout
-        for kind in options.collectives
-        for layout in lay_out_groups(groups_of([planned[kind].round]), wan, rank_order, numbering)
-    }
-    return Bench(order, wan, options, planned, rank_order, layouts)
-
-
-def capabilities_for(options: BenchOptions, accelerators: Sequence[str]) -> Capabilities:
-    """Return what the network must offer for these kinds."""
-    if needs_accelerators(options.collectives):
-        return Capabilities.parse("multicast+aggregation", accelerators)
-    return Capabilities.parse("multicast")
+    limits = alike(order.accelerators, order.accelerator_limits)
+    drawn = draw(wan, options.collectives, limits)
+    return Bench(order, wan, options, drawn.planned, drawn.rank_order, drawn.layouts)
 
 
 def injure(bench: Bench) -> None:
@@ -180,6 +167,9 @@ def commands(bench: Bench, kind: str) -> dict[str, str]:
     argv += ["--pause-s", str(PAUSE_S), "--seed", str(bench.order.seed)]
     if kind in bench.layouts:
         argv += ["--job", f"{WORK_DIRECTORY}/{JOB_NAME}"]
+    if kind == EXCHANGE:
+        pace_mbps = exchange_pace_mbps(bench.planned[kind].round, bench.wan.topology)
+        argv += ["--pace-mbps", str(pace_mbps)]
     return {
         site: command_line(argv, environment, WORK_DIRECTORY)
         for site, environment in environments.items()

@@ -15,15 +15,18 @@ MESSAGES_A_WORKER = 8.0
 BYTES_PER_MB = 1e6
 
 
-def needed_mb(islands: int, message_bytes: int) -> float:
-    """Return the memory that one training takes, with a worker on each island."""
-    worker_mb = WORKER_MB + MESSAGES_A_WORKER * message_bytes / BYTES_PER_MB
+def needed_mb(islands: int, message_bytes: int, messages: float = MESSAGES_A_WORKER) -> float:
+    """Return the memory that workers take, one an island, each with so many messages at once."""
+    worker_mb = WORKER_MB + messages * message_bytes / BYTES_PER_MB
     return islands * (worker_mb + SITE_MB)
 
 
-def check_memory(islands: int, message_bytes: int, available_mib: float) -> None:
+def check_memory(
+    islands: int, message_bytes: int, available_mib: float, messages: float = MESSAGES_A_WORKER
+) -> None:
     """Raise MachineError when workers would not fit into what is free."""
-    needed, available = needed_mb(islands, message_bytes), available_mib * 2**20 / BYTES_PER_MB
+    needed = needed_mb(islands, message_bytes, messages)
+    available = available_mib * 2**20 / BYTES_PER_MB
     if needed > available:
         raise MachineError(
             f"{islands} workers with messages of {message_bytes / BYTES_PER_MB:.1f} MB need about "

@@ -23,7 +23,7 @@ from schedules.rounds import FULLY_TABLED_SITES
 from schedules.watch import Watch
 from testbed.experiment.fitting import read_plan
 from testbed.experiment.model import Accelerators, PlanChoice, Variant
-from testbed.experiment.rounds import best_round, ring_of
+from testbed.experiment.rounds import best_round, ring_of, unsplit
 from testbed.experiment.schedule import Schedule
 from topologies.model import Topology
 
@@ -96,16 +96,9 @@ def constraints_of(choice: PlanChoice, topology: Topology) -> Constraints:
 
 
 def _searched(problem: Problem, plan: Plan) -> Schedule:
-    rounds = tuple(_whole(problem, one) for one in plan.rounds)
+    rounds = tuple(unsplit(problem, one) for one in plan.rounds)
     written = json.loads(plan.to_json(indent=None))
     return Schedule(rounds, plan.cycle, tuple(reversed(plan.ring.order)), written)
-
-
-def _whole(problem: Problem, planned: PlannedRound) -> PlannedRound:
-    """Return a round whose messages each take one tree: workers carry no part of a message."""
-    if all(tree.share == 1 for tree in planned.trees):
-        return planned
-    return best_round(problem, planned.cliques, planned.collective, planned.share)
 
 
 def _given(problem: Problem, rounds: Sequence[PlannedRound]) -> Schedule:

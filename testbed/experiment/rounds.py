@@ -45,6 +45,13 @@ def best_round(
     return planned_round(problem, min(found, key=lambda one: one.seconds), share)
 
 
+def unsplit(problem: Problem, planned: PlannedRound) -> PlannedRound:
+    """Return a round whose messages each take one tree: workers carry no part of a message."""
+    if all(tree.share == 1 for tree in planned.trees):
+        return planned
+    return best_round(problem, planned.cliques, planned.collective, planned.share)
+
+
 def ring_of(problem: Problem, order: Sequence[str]) -> PlannedRound:
     """Return the round in which these islands form one ring in this order."""
     members = tuple(problem.network.codes.index(code) for code in order)

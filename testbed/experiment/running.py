@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from testbed.accelerator.process import Limits
 from testbed.doctor import Report
 from testbed.experiment import schedule as schedules
 from testbed.experiment.file import to_data
 from testbed.experiment.memory import check_memory
 from testbed.experiment.model import Accelerators, Experiment, Variant, Workload
 from testbed.experiment.planning import schedule_of
+from testbed.experiment.trees import check_runnable
+from testbed.innetwork.limits import alike
 from testbed.launch import RunChoices, check_choices, checked_scale, launch
 from testbed.progress import make_console
 from topologies.errors import UserError
@@ -107,13 +110,16 @@ def _trainings(
 ) -> Iterator[dict[str, Any]]:
     """Yield what a run has to know of each variant; equal plans are made once."""
     made: dict[str, dict[str, Any]] = {}
-    accelerators = _emulated(experiment.accelerators, experiment.rate_scale or 1.0)
+    scale = experiment.rate_scale or 1.0
+    accelerators = _emulated(experiment.accelerators, scale)
+    sites = _accelerator_sites(experiment, topology)
+    limits = alike(sites, _limits(experiment.accelerators, scale))
     for variant in experiment.variants:
         amount = message_bytes(variant.workload)
         key = json.dumps([str(variant.plan), variant.capability, variant.collective, amount])
         if key not in made:
             began_s = time.monotonic()
-            schedule = _planned(variant, accelerators, topology, amount)
+            schedule = _planned(variant, accelerators, topology, amount, limits)
             made[key] = {"schedule": schedules.to_data(schedule), "message_bytes": amount}
             if (took_s := time.monotonic() - began_s) > QUIET_S:
                 console.print(f"  Planning {variant.name:<35} {took_s:6.1f} s", highlight=False)
@@ -121,10 +127,16 @@ def _trainings(
 
 
 def _planned(
-    variant: Variant, accelerators: Accelerators, topology: Topology, amount: int
+    variant: Variant,
+    accelerators: Accelerators,
+    topology: Topology,
+    amount: int,
+    limits: Mapping[str, Limits],
 ) -> schedules.Schedule:
     try:
-        return schedule_of(variant, accelerators, topology, amount)
+        schedule = schedule_of(variant, accelerators, topology, amount)
+        check_runnable(schedule.rounds, topology, schedule.rank_order, limits)
+        return schedule
     except UserError as error:
         raise UserError(f"variant {variant.name}: {error}") from None
 

@@ -17,17 +17,22 @@ from pathlib import Path
 from controller.trees import Tree
 from schedules.capabilities import TREE_COLLECTIVES
 from schedules.plan import PlannedRound, PlannedTree
+from testbed.accelerator.process import Limits
 from testbed.deploy.fleet import Fleet
 from testbed.emulation.emulation import Emulation
 from testbed.innetwork.layout import (
     CliqueWork,
+    DrawnWan,
     Ground,
     Layout,
     Numbering,
+    Wan,
     lay_out,
     merged,
     tree_requests,
 )
+from testbed.innetwork.limits import fan_ins, within_limits
+from topologies.model import Topology
 from workloads.innetwork.job import dump_groups
 
 JOB_NAME = "groups.json"
@@ -69,28 +74,29 @@ def groups_of(rounds: Iterable[PlannedRound]) -> list[GroupPlan]:
 
 def lay_out_groups(
     groups: Iterable[GroupPlan],
-    wan: Emulation,
+    wan: Wan,
     rank_order: Sequence[str],
     numbering: Numbering,
-    fan_in: Mapping[str, int] | None = None,
+    limits: Mapping[str, Limits] | None = None,
 ) -> list[Layout]:
     """Return what every party must know of some groups.
 
     Args:
         groups: to be laid out.
-        wan: where.
+        wan: where; it need not have been built.
         rank_order: site codes; the place is the rank.
         numbering: of the whole run.
-        fan_in: streams that an accelerator sums at most, by site; those without are not limited.
+        limits: of accelerators by site; those without are not limited.
 
     Raises:
         UserError: trees cannot be laid out; the text says which and why.
     """
+    limits = limits or {}
     ranks = {site: rank for rank, site in enumerate(rank_order)}
-    ground = Ground(wan.topology, wan.routes, wan.fabric, ranks, fan_in or {})
+    ground = Ground(wan.topology, wan.routes, wan.fabric, ranks, fan_ins(limits))
     numbers = random.SystemRandom()
     rate_mbps = slowest_rate_mbps(wan)
-    return [
+    layouts = [
         lay_out(
             CliqueWork(
                 collective=group.kind,
@@ -105,9 +111,32 @@ def lay_out_groups(
         )
         for group in groups
     ]
+    return within_limits(layouts, limits)
 
 
-def slowest_rate_mbps(wan: Emulation) -> float:
+def check_runnable(
+    rounds: Iterable[PlannedRound],
+    topology: Topology,
+    rank_order: Sequence[str],
+    limits: Mapping[str, Limits],
+) -> None:
+    """Lay the trees of some rounds out on paper, before anything is built.
+
+    Args:
+        rounds: as planned.
+        topology: as emulated, rates scaled.
+        rank_order: site codes; the place is the rank.
+        limits: of accelerators by site.
+
+    Raises:
+        UserError: the network that is to be built could not run them; one line says why.
+    """
+    lay_out_groups(
+        groups_of(rounds), DrawnWan.of(topology, limits), rank_order, Numbering(), limits
+    )
+
+
+def slowest_rate_mbps(wan: Wan) -> float:
     """Return the rate of the slowest direction, which is what a plan's units refer to."""
     return min(spec.rate_mbps for spec in wan.topology.directions().values())
 

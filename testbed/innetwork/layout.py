@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Protocol
 
 from controller.fabric import Fabric, accelerator_end, group_ip, island_end, tree_ip
 from controller.trees import AggregationTree, MulticastTree, Tree
@@ -28,7 +29,7 @@ from testbed.accelerator.placement import shape_of, tree_configs
 from testbed.innetwork import delays
 from topologies.errors import UserError
 from topologies.model import Topology
-from topologies.routing import Routes
+from topologies.routing import Routes, least_delay_routes
 from workloads.innetwork.job import GroupJob, MemberPlace, Place, TreeJob, window_for
 
 ACCELERATOR_PORT = 7000
@@ -91,6 +92,37 @@ class Layout:
     trees: tuple[Tree, ...]
     accelerators: Mapping[str, tuple[TreeConfig, ...]]
     group: GroupJob
+
+
+class Wan(Protocol):
+    """A network that stands, or is only drawn."""
+
+    @property
+    def topology(self) -> Topology:
+        """Sites and links as emulated."""
+
+    @property
+    def routes(self) -> Routes:
+        """Unicast ways."""
+
+    @property
+    def fabric(self) -> Fabric:
+        """Addresses and numbers."""
+
+
+@dataclass(frozen=True)
+class DrawnWan:
+    """A network that nobody has built."""
+
+    topology: Topology
+    routes: Routes
+    fabric: Fabric
+
+    @classmethod
+    def of(cls, topology: Topology, accelerators: Iterable[str] = ()) -> DrawnWan:
+        """Return what a topology, rates scaled, with accelerators at some sites, will be."""
+        fabric = Fabric.of(topology, tuple(sorted(accelerators)))
+        return cls(topology, least_delay_routes(topology), fabric)
 
 
 @dataclass(frozen=True)
@@ -216,8 +248,8 @@ def top_accelerator(tree: AggregationTree) -> str:
     arriving = tree.children(island_end(tree.root))
     if len(arriving) != 1 or not arriving[0].endswith(".accelerator"):
         raise UserError(
-            f"aggregation towards {tree.root}: {len(arriving)} streams would arrive there; "
-            "an accelerator must sum all of them"
+            f"aggregation towards {tree.root}: {len(arriving)} streams would arrive there, and an "
+            "accelerator must sum all of them: give accelerators more fan-in, or more sites one"
         )
     return arriving[0].removesuffix(".accelerator")
 
@@ -259,7 +291,8 @@ def _configs(
         results: tuple[Address, ...] = (Address(one.down.group_ip, ACCELERATOR_PORT),)
         notices: tuple[Address, ...] = ()
     else:
-        results = (unicast[one.up.root],)
+        # By the tree's own links: what is addressed to the island itself takes unicast's.
+        results = (Address(one.up.address, unicast[one.up.root].port),)
         notices = tuple(unicast[m.site] for m in group.members if m.site != one.up.root)
     islands = {island_end(site): address for site, address in unicast.items()}
     sums_at = (accelerator_end(site) for site in one.up.sums_at)

@@ -1,0 +1,73 @@
+"""Accelerators with limits: what fits is laid out, what cannot is told before anything is built."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.accelerator.process import Limits
+from testbed.benching.drawing import Drawn, draw
+from testbed.innetwork.layout import DrawnWan, Layout
+from testbed.innetwork.limits import alike, within_limits
+from topologies.errors import UserError
+from topologies.files import load
+
+KINDS = ("aggregation", "innetwork")
+TOPOLOGY = load("three_city").scaled(0.01)
+
+
+def drawn(**limits: float) -> Drawn:
+    sites = alike(TOPOLOGY.codes, limits)
+    return draw(DrawnWan.of(TOPOLOGY, sites), KINDS, sites)
+
+
+def slots_taken(layouts: list[Layout]) -> Counter[str]:
+    taken = Counter[str]()
+    for layout in layouts:
+        for site, configs in layout.accelerators.items():
+            taken[site] += sum(config.window for config in configs)
+    return taken
+
+
+@settings(max_examples=40, deadline=None)
+@given(slots=st.integers(4, 2000))
+def test_windows_fit_into_the_slots_and_are_one_number_to_all(slots: int) -> None:
+    layouts = within_limits(UNLIMITED, alike(TOPOLOGY.codes, {"slots": slots}))
+    assert max(slots_taken(layouts).values()) <= slots
+    for layout in layouts:
+        told = {config.window for one in layout.accelerators.values() for config in one}
+        assert told == {layout.group.window}
+        assert layout.group.window >= 1
+
+
+UNLIMITED = list(drawn().layouts.values())
+
+
+def test_windows_stay_where_there_is_room() -> None:
+    assert within_limits(UNLIMITED, alike(TOPOLOGY.codes, {"slots": 65536})) == UNLIMITED
+
+
+def test_fewer_slots_than_trees_are_refused_by_the_options_name() -> None:
+    # Three cities: at each site a tree of innetwork, and one of aggregation at least.
+    with pytest.raises(UserError, match=r"--accelerator-slots: \d trees meet at .* 1 slot"):
+        drawn(slots=1)
+
+
+def test_too_many_children_are_refused_by_the_options_name() -> None:
+    limits = {site: Limits(fan_in=1) for site in TOPOLOGY.codes}
+    with pytest.raises(UserError, match=r"--accelerator-fan-in: \d streams of .* meet at"):
+        within_limits(UNLIMITED, limits)
+
+
+def test_a_fan_in_of_one_sums_nothing() -> None:
+    with pytest.raises(UserError, match=r"--accelerator-fan-in: a single stream"):
+        drawn(fan_in=1)
+
+
+def test_a_plan_that_would_split_messages_is_made_with_whole_ones() -> None:
+    topology = load("nine_city").scaled(0.01)
+    sites = alike(["NYC"], {})
+    made = draw(DrawnWan.of(topology, sites), ("innetwork",), sites)
+    assert {tree.share for tree in made.planned["innetwork"].round.trees} == {1.0}
+    assert set(made.layouts["innetwork"].accelerators) == {"NYC"}
