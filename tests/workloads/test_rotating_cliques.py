@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,15 @@ Events = list[list[dict[str, Any]]]
 Rounds = Sequence[Sequence[tuple[int, ...]]]
 
 
-def write_schedule(folder: Path, kind: str, rounds: Rounds) -> list[str]:
-    """Write a schedule whose cliques are all of one kind; return the option that names it."""
+def write_schedule(folder: Path, kinds: str, rounds: Rounds) -> list[str]:
+    """Write a schedule of one kind, or of several in turn; return the option that names it."""
+    kind_of = cycle(kinds.split())
     document = {
         "format": 1,
         "sites": SITES,
         "rounds": [
-            {"cliques": [{"ranks": ranks, "kind": kind} for ranks in cliques]} for cliques in rounds
+            {"cliques": [{"ranks": ranks, "kind": kind} for ranks in cliques]}
+            for kind, cliques in zip(kind_of, rounds, strict=False)
         ],
         "cycle": list(range(len(rounds))),
         "exact_mean": rounds == GRID,
@@ -222,12 +225,15 @@ def test_gradients_of_each_step_are_averaged_in_rotating_cliques_too(
     assert final_hash(events) != ""
 
 
-def test_rings_rotate_in_the_order_of_the_schedule(trained: Callable[..., Events]) -> None:
-    flows = [[(3, 0, 2, 1)], [(1, 3, 2)]]
-    events = trained("ring", flows, "--rounds", "3", "--overlap-fragments", "2")
-    first, second = (worker[:2] for worker in of_kind(events, "round")[2:])
-    assert first[0]["clique"] == ["NYC", "AMS", "LON", "FRA"]
-    assert second[1]["clique"] == ["FRA", "NYC", "LON"]
+def test_kinds_change_with_the_rounds_and_rings_keep_the_order_of_the_schedule(
+    trained: Callable[..., Events],
+) -> None:
+    rounds = [[(3, 0, 2, 1)], [(1, 2, 3)], [(1, 3, 2)]]
+    events = trained("ring exchange ring", rounds, "--rounds", "3", "--overlap-fragments", "2")
+    told = of_kind(events, "round")[2]
+    assert [event["kind"] for event in told] == ["ring", "exchange", "ring"]
+    assert told[0]["clique"] == ["NYC", "AMS", "LON", "FRA"]
+    assert told[2]["clique"] == ["FRA", "NYC", "LON"]
     assert final_hash(events) != ""
 
 
