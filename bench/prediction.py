@@ -96,7 +96,7 @@ def carry_out(setting: Setting) -> dict[str, float]:
 
 def _atoll(*words: object) -> None:
     """Run a command; what it prints is for whoever looks on, and a failed one ends the bench."""
-    command = [sys.executable, "-m", "testbed.entry", *map(str, words)]
+    command = [str(Path(sys.executable).with_name("atoll")), *map(str, words)]
     done = subprocess.run(command, cwd=ROOT, stdout=sys.stderr, timeout=TIME_LIMIT_S, check=False)
     if done.returncode not in (0, 1):  # 1 is a run that the machine disturbed: its figures count
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}")
@@ -111,6 +111,8 @@ def figures(setting: Setting, run: Path) -> dict[str, float]:
         found[f"{name}: predicted"] = cycle["predicted_s"]
         found[f"{name}: measured"] = cycle["median_s"]
         found[f"{name}: error"] = cycle["error_pct"]
+    if not found:
+        raise SystemExit(f"{run} has no finished training")
     return found
 
 

@@ -90,15 +90,12 @@ class Forecast:
     statement: str
 
 
-# Seconds of processor time that one byte of a message costs an island, on one core of the machine
-# that docs/prediction.md names: worker_cpu_s of `atoll bench collective`, nine cities, 4 MB.
-PROCESSING_S_PER_MB: Mapping[str, float] = {
-    RING: 0.010,
-    EXCHANGE: 0.045,
-    MULTICAST: 0.045,
-    AGGREGATION: 0.045,
-    INNETWORK: 0.020,
-}
+# Milliseconds of one core for a MB of float32, on the machine that docs/prediction.md names:
+# medians of `thread_time` round each step, half a million normal numbers. Only what cannot overlap
+# with the transfer counts: what comes before the first byte leaves and after the last has come.
+EXPONENTS_MS_PER_MB, QUANTIZE_MS_PER_MB = 0.05, 0.13
+ACCUMULATE_MS_PER_MB, RESTORE_MS_PER_MB = 0.15, 0.23
+COPY_AND_DIVIDE_MS_PER_MB = 0.7
 
 STATEMENTS: Mapping[str, str] = {
     EXCHANGE: (
@@ -134,7 +131,8 @@ def forecast(
     """
     settings = tcp or TcpSettings()
     slowest = slowest_mbps(routes.topology)
-    processing_s = PROCESSING_S_PER_MB[planned.collective] * message_bytes / 1e6
+    largest = max(map(len, planned.cliques), default=0)
+    processing_s = processing_ms_per_mb(planned.collective, largest) * message_bytes / 1e9
     cliques = tuple(
         CliqueForecast(one.sites, one.predicted_s + processing_s, one.first_s + processing_s)
         for one in _cliques(planned, routes, message_bytes, settings)
@@ -152,6 +150,16 @@ def forecast(
         cliques,
         STATEMENTS[planned.collective],
     )
+
+
+def processing_ms_per_mb(kind: str, members: int) -> float:
+    """Return what an island computes for a MB of its message while nothing is under way."""
+    if kind == RING:
+        return COPY_AND_DIVIDE_MS_PER_MB
+    if kind in (EXCHANGE, MULTICAST):
+        each = EXPONENTS_MS_PER_MB + ACCUMULATE_MS_PER_MB
+        return EXPONENTS_MS_PER_MB + members * each + RESTORE_MS_PER_MB
+    return EXPONENTS_MS_PER_MB + QUANTIZE_MS_PER_MB + RESTORE_MS_PER_MB
 
 
 def slowest_mbps(topology: Topology) -> float:
