@@ -124,6 +124,7 @@ def test_the_rank_is_filled_into_the_output_folder() -> None:
         (["--outer-momentum", "0.5"], "--outer-momentum with --outer mean: only diloco"),
         (["--outer", "diloco", "--outer-momentum", "1"], "give a number from 0 to below 1"),
         (["--outer", "none", "--overlap-fragments", "2"], "no local steps to overlap with"),
+        (["--overlap-fragments", "101"], "give a whole number from 0 to 100"),
         (["--schedule", "s.json", "--collective", "ring"], "the schedule names the kinds"),
         (["--collective", "multicast"], "--collective multicast: give --job-file FILE"),
         (["--job-file", "j.json"], "--collective ring: leave --job-file out"),

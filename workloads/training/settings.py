@@ -16,6 +16,7 @@ COLLECTIVES = ("ring", "exchange", "multicast", "aggregation", "innetwork")
 NETWORK_KINDS = ("multicast", "aggregation", "innetwork")
 PRESET_NAMES = ("tiny", "small")
 DEFAULT_LOCAL_STEPS = 10
+MOST_FRAGMENTS = 100
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,7 @@ def _add_synchronization_options(parser: argparse.ArgumentParser) -> None:
     add("--outer-momentum", type=_share, help="of diloco (0.9)")
     add(
         "--overlap-fragments",
-        type=_whole(0),
+        type=_whole(0, MOST_FRAGMENTS),
         metavar="N",
         help="exchange in N fragments while the next local steps run (0: do not)",
     )
@@ -246,14 +247,15 @@ def _add_output_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
     def convert(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from {least}")
+        if value < least or (most is not None and value > most):
+            up_to = "" if most is None else f" to {most}"
+            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from {least}{up_to}")
         return value
 
     return convert
