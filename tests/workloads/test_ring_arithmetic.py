@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workloads.collectives.ring import (
+    downward_flow,
     expected_ring_payload_bytes,
     expected_ring_stream_bytes,
+    place_in_gloo,
     ring_predecessor,
     ring_segments_sent,
     ring_successor,
@@ -25,6 +27,21 @@ def test_a_rank_sends_to_the_rank_below_it() -> None:
 
 def test_the_predecessor_is_the_one_whose_successor_i_am() -> None:
     assert all(ring_successor(ring_predecessor(rank, 5), 5) == rank for rank in range(5))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    flow=st.permutations(range(40)).flatmap(lambda all: st.integers(1, 40).map(lambda n: all[:n]))
+)
+def test_in_any_clique_each_sends_to_the_next_of_the_flow(flow: list[int]) -> None:
+    for sender, receiver in zip(flow, [*flow[1:], flow[0]], strict=True):
+        successor = ring_successor(place_in_gloo(flow, sender), len(flow))
+        assert successor == place_in_gloo(flow, receiver)
+
+
+def test_the_ring_of_a_whole_job_flows_from_the_last_rank_to_the_first() -> None:
+    assert downward_flow(4) == (3, 2, 1, 0)
+    assert [place_in_gloo(downward_flow(4), rank) for rank in range(4)] == [0, 1, 2, 3]
 
 
 def test_a_message_that_divides_evenly_puts_two_n_minus_one_nths_on_each_hop() -> None:
