@@ -31,13 +31,11 @@ class Frame:
         label: what round it is.
         cliques: who exchanges.
         utilization_pct: of each direction, whole percents, in the order of `Frames.directions`.
-        carried_bytes: of each direction.
     """
 
     label: str
     cliques: tuple[Clique, ...]
     utilization_pct: tuple[int, ...]
-    carried_bytes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,6 @@ class Frames:
     """All places of the slider; `directions` are those whose rate is known."""
 
     directions: tuple[str, ...]
-    rates_mbps: tuple[float, ...]
     rounds: tuple[Frame, ...]
     stretches: tuple[Stretch, ...]
     stretch_s: float
@@ -72,7 +69,6 @@ class Frames:
         """Return what the page's script reads."""
         return {
             "directions": self.directions,
-            "rates": self.rates_mbps,
             "islands": self.islands,
             "rounds": [_frame_data(frame) for frame in self.rounds],
             "stretches": [
@@ -88,7 +84,6 @@ def _frame_data(frame: Frame) -> dict[str, Any]:
         "cliques": [clique.sites for clique in frame.cliques],
         "kinds": [clique.kind for clique in frame.cliques],
         "u": frame.utilization_pct,
-        "b": frame.carried_bytes,
     }
 
 
@@ -102,12 +97,10 @@ def frames_of(material: Material, rounds: Sequence[Round], overlapped: bool) -> 
             the whole round's time.
     """
     directions = tuple(material.rates_mbps)
-    rates = tuple(material.rates_mbps.values())
     shown = rounds[:MOST_ROUND_FRAMES]
     stretches, length = _stretches(material, shown)
     return Frames(
         directions=directions,
-        rates_mbps=rates,
         rounds=tuple(_round_frame(one, material.rates_mbps, overlapped) for one in shown),
         stretches=stretches,
         stretch_s=length,
@@ -124,7 +117,6 @@ def _round_frame(one: Round, rates: Mapping[str, float], overlapped: bool) -> Fr
         f"Round {one.number + 1}: {kinds}",
         one.cliques,
         tuple(round(pct) for pct in used),
-        tuple(carried),
     )
 
 

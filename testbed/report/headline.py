@@ -14,6 +14,7 @@ from testbed.report.rounds import EVERYBODY
 from testbed.report.run_plots import target_loss
 from testbed.report.view import RunView
 
+DEFAULT = "default"
 ARROW = " \N{RIGHTWARDS ARROW} "
 GOOD, BAD, OPEN = "good", "bad", "open"
 NOTHING_AGAINST = "Nothing was found against citing its figures."
@@ -63,12 +64,12 @@ def verdict(state: str, reason: str, summary: Any) -> Verdict:
 
 
 def title(view: RunView) -> str:
-    """Return the name of what was run."""
+    """Return the name of what was run: experiment and variant, or the network of a plain run."""
     manifest = view.material.manifest
     experiment = manifest.get("experiment") or {}
-    name = str(experiment.get("name") or manifest.get("topology") or view.material.run.run_id)
-    variant = manifest.get("variant")
-    return f"{name}: {variant}" if variant else name
+    named = [str(experiment.get("name") or DEFAULT), str(manifest.get("variant") or DEFAULT)]
+    told = [name for name in dict.fromkeys(named) if name != DEFAULT]
+    return ": ".join(told) or str(manifest.get("topology") or view.material.run.run_id)
 
 
 def description(view: RunView) -> str:

@@ -73,9 +73,12 @@ def loss_unit(view: RunView) -> str:
 
 def target_loss(view: RunView) -> float | None:
     """Return the loss that the run was to reach, if it had a target."""
+    manifest = view.material.manifest
     reached = view.material.summary.get("time_to_target") or {}
-    experiment = view.material.manifest.get("experiment") or {}
-    return number(reached.get("target_loss")) or number(experiment.get("target_loss"))
+    experiment = manifest.get("experiment") or {}
+    own = [v for v in experiment.get("variants") or () if v.get("name") == manifest.get("variant")]
+    asked = [number(where.get("target_loss")) for where in (reached, *own, experiment)]
+    return next((loss for loss in asked if loss is not None), None)
 
 
 def _loss_axis(axes: Axes, view: RunView) -> None:
@@ -167,7 +170,10 @@ def _consensus(view: RunView) -> Plot | None:
 
 
 def _gradient_noise(view: RunView) -> Plot | None:
-    caption = "How much the islands' changes of a round differ from each other."
+    caption = (
+        "How many islands there would have to be for noise and signal of their mean change to be "
+        "equal: with far fewer, more islands help."
+    )
     return _by_round(view, "gradient_noise", "Gradient noise", caption)
 
 

@@ -43,6 +43,7 @@ class Record:
     ) -> None:
         self.topology, self.plan, self.count, self.kind = topology, plan, rounds, kind
         self.routes = least_delay_routes(topology)
+        self.carried = [self.round_bytes(number) for number in range(rounds)]
 
     def cliques(self, number: int) -> Cliques:
         return self.plan[number % len(self.plan)]
@@ -143,7 +144,7 @@ class Record:
             "held_out_loss": loss,
             "consensus_distance": 5.0 * 0.7**number,
             "gradient_noise": 2.0 * 0.9**number,
-            "link_bytes": {str(d): self.round_bytes(number)[str(d)] for d in self.directions()},
+            "link_bytes": {str(d): self.carried[number][str(d)] for d in self.directions()},
             "cliques": [
                 {"sites": c, "kind": self.kind, "sync_s": EXCHANGE_S, "wait_s": 0.2,
                  "predicted_s": 1.9}
@@ -183,7 +184,7 @@ class Record:
         """Return counters that grow from 5 to 8 seconds into each round, and stand still else."""
         total, samples = 0, [(ORIGIN_S - 1, 0)]
         for number in range(self.count):
-            grown = self.round_bytes(number)[direction]
+            grown = self.carried[number][direction]
             if grown:
                 begin = self.begin_s(number)
                 samples += [(begin + 5.0, total), (begin + 8.0, total + grown)]
@@ -221,7 +222,7 @@ class Record:
         return {**worst, "tolerance": tolerance, "within_tolerance": True, "directions": rows}
 
     def summary(self) -> dict[str, Any]:
-        total: Counter[str] = sum((self.round_bytes(n) for n in range(self.count)), Counter())
+        total: Counter[str] = sum(self.carried, Counter())
         links = {
             str(d): {
                 "measured_bytes": total[str(d)], "measured_packets": total[str(d)] // 6000,
