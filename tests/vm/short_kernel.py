@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from statistics import median
 
@@ -73,23 +74,56 @@ TRIALS: Mapping[str, Trial] = {
 # --- the plans -----------------------------------------------------------------------------------
 
 
-def island_commands(name: str, end: str, mac: str, address: str) -> Iterator[str]:
-    """A network namespace, and a cable from its `wan0` to an end among the switches."""
-    yield f"ip netns add {name}"
-    yield f"ip link add {end} type veth peer name wan0 netns {name}"
-    yield f"ip link set {end} up"
-    yield f"ip -n {name} link set lo up"
-    yield f"ip -n {name} link set wan0 address {mac} up"
-    yield f"ip -n {name} address add {address} dev wan0"
+def batched(commands: Iterable[str]) -> Iterator[str]:
+    """The same with neighbours of one program in one call of it: starting one takes the longest."""
+    for program, words in groupby(commands, _program_of):
+        lines = list(words)
+        if program is None or len(lines) == 1:
+            yield from lines
+            continue
+        yield f"{program} -batch - <<'END'"
+        yield from (line.removeprefix(program).strip() for line in lines)
+        yield "END"
+
+
+def _program_of(command: str) -> str | None:
+    found = re.match(r"(ip -n \w+|ip|tc) (?!netns exec|-s)[^>|&]*$", command)
+    return found[1] if found else None
+
+
+@dataclass(frozen=True)
+class Island:
+    """A network namespace whose `wan0` is a cable to an end among the switches."""
+
+    name: str
+    end: str
+    mac: str
+    address: str
+
+    def outside(self) -> Iterator[str]:
+        """Commands that make it."""
+        yield f"ip netns add {self.name}"
+        yield f"ip link add {self.end} type veth peer name wan0 netns {self.name}"
+        yield f"ip link set {self.end} up"
+
+    def inside(self, others: Iterable[Island], *more: str) -> Iterator[str]:
+        """Commands that make it know its own address, and others' without asking."""
+        words = ["link set lo up", f"link set wan0 address {self.mac} up"]
+        words += [f"address add {self.address} dev wan0", *more]
+        for other in others:
+            neighbour = f"{other.address.split('/')[0]} lladdr {other.mac}"
+            words += [f"neigh add {neighbour} dev wan0"] * (other != self)
+        yield from (f"ip -n {self.name} {line}" for line in words)
 
 
 def link_commands() -> Iterator[str]:
     """Two hosts and a wire; each trial changes one direction of it, and pings."""
-    macs = {name: f"02:00:00:00:01:0{number}" for number, name in enumerate("ab", start=1)}
-    for number, name in enumerate("ab", start=1):
-        yield from island_commands(name, f"w0{name}", macs[name], f"10.9.0.{number}/24")
-    yield f"ip -n a neigh add 10.9.0.2 lladdr {macs['b']} dev wan0"
-    yield f"ip -n b neigh add 10.9.0.1 lladdr {macs['a']} dev wan0"
+    hosts = [
+        Island(name, f"w0{name}", f"02:00:00:00:01:0{number}", f"10.9.0.{number}/24")
+        for number, name in enumerate("ab", start=1)
+    ]
+    yield from (line for host in hosts for line in host.outside())
+    yield from (line for host in hosts for line in host.inside(hosts))
     wire = Wire(0, "w0a", "w0b", Direction("a", "b"))
     lane, back = Lane(wire, True, LinkSpec()), Lane(wire, False, LinkSpec())
     yield from (f"tc {words}" for words in join_commands((lane, back)))
@@ -107,14 +141,18 @@ def port_name(fabric: Fabric, site: str, end: str) -> str:
 
 def wide_commands(topology: Topology, fabric: Fabric) -> Iterator[str]:
     """Islands and WAN links of the topology; the links are netem's, between two wire ends each."""
-    for site in fabric.codes:
-        address = f"{fabric.island_ip(site)}/16"
-        end = port_name(fabric, site, f"{site}.island")
-        yield from island_commands(site, end, fabric.island_mac(site), address)
-        yield f"ip -n {site} route add 224.0.0.0/4 dev wan0"
-        for other in fabric.codes:
-            lladdr = f"{fabric.island_ip(other)} lladdr {fabric.island_mac(other)}"
-            yield f"ip -n {site} neigh add {lladdr} dev wan0"
+    islands = [
+        Island(
+            site,
+            port_name(fabric, site, f"{site}.island"),
+            fabric.island_mac(site),
+            f"{fabric.island_ip(site)}/16",
+        )
+        for site in fabric.codes
+    ]
+    yield from (line for island in islands for line in island.outside())
+    for island in islands:
+        yield from island.inside(islands, "route add 224.0.0.0/4 dev wan0")
     for number, link in enumerate(topology.links, start=1):
         yield from wan_link_commands(fabric, number, link)
 
@@ -125,7 +163,7 @@ def wan_link_commands(fabric: Fabric, number: int, link: Link) -> Iterator[str]:
     for end, site, other in ((wire.end_a, link.a, link.b), (wire.end_b, link.b, link.a)):
         name = port_name(fabric, site, other)
         yield f"ip link add {name} type veth peer name {end}"
-        yield f"ip link set {name} up && ip link set {end} up"
+        yield from (f"ip link set {interface} up" for interface in (name, end))
     forward, backward = (
         LinkSpec(spec.rate_mbps, spec.one_way_delay_ms) for spec in (link.forward, link.backward)
     )
@@ -138,17 +176,18 @@ def switch_commands(fabric: Fabric) -> Iterator[str]:
 
     The switch takes them as from any controller; when the connection ends it keeps them.
     """
+    words = ""
     for site in fabric.codes:
         bridge, port = f"br{fabric.dpid(site)}", 6653 + fabric.dpid(site)
-        words = f"add-br {bridge} -- set bridge {bridge} datapath_type=system"
+        yield f"(cat {site}.messages; sleep 60) | socat -u - TCP-LISTEN:{port},reuseaddr &"
+        words += f" -- add-br {bridge} -- set bridge {bridge} datapath_type=system"
         words += " protocols=OpenFlow13 fail_mode=secure other_config:disable-in-band=true"
         for number, end in fabric.ports(site).items():
             name = port_name(fabric, site, end)
             words += f" -- add-port {bridge} {name}"
             words += f" -- set interface {name} ofport_request={number}"
-        yield f"ovs-vsctl --no-wait {words}"
-        yield f"(cat {site}.messages; sleep 15) | socat -u - TCP-LISTEN:{port},reuseaddr &"
-        yield f"ovs-vsctl --no-wait set-controller {bridge} tcp:127.0.0.1:{port}"
+        words += f" -- set-controller {bridge} tcp:127.0.0.1:{port}"
+    yield f"ovs-vsctl --no-wait{words.removeprefix(' --')}"
 
 
 def group_commands(fabric: Fabric, receivers: tuple[str, ...]) -> Iterator[str]:
@@ -163,9 +202,10 @@ def group_commands(fabric: Fabric, receivers: tuple[str, ...]) -> Iterator[str]:
         yield f"ip -n {site} address add {GROUP}/32 dev wan0 autojoin"
     ping = f"ip netns exec {SOURCE} ping -n -W 5"
     yield f"{ping} -c {PROBES} -i 0.2 -t 8 {GROUP} >said/group || true"
+    # At once: the switch takes flows back out of the kernel when they are idle.
+    yield "ovs-appctl dpctl/dump-flows system@ovs-system >said/kernel.flows"
     for site in receivers:
         yield f"{ping} -c 10 -i 0.1 {fabric.island_ip(site)} >said/unicast.{site} || true"
-    yield "ovs-appctl dpctl/dump-flows system@ovs-system >said/kernel.flows"
     yield "ovs-dpctl show >said/kernel.datapath"
 
 
@@ -220,9 +260,10 @@ def write(folder: Path) -> None:
     fabric = Fabric.of(topology)
     for site, state in wanted(topology, fabric).items():
         (folder / f"{site}.messages").write_bytes(messages(fabric, state, site))
-    lines = ["set -eu", "mkdir -p said", *link_commands(), *wide_commands(topology, fabric)]
-    lines += [OPEN_VSWITCH, *switch_commands(fabric)]
-    lines += [*group_commands(fabric, receivers_of(fabric)), "echo done >said/done"]
+    commands = [*link_commands(), *wide_commands(topology, fabric)]
+    commands += [OPEN_VSWITCH, *switch_commands(fabric)]
+    commands += group_commands(fabric, receivers_of(fabric))
+    lines = ["set -eu", "mkdir -p said", *batched(commands), "echo done >said/done"]
     (folder / "carry_out.sh").write_text("\n".join(lines) + "\n")
 
 
@@ -318,11 +359,14 @@ def judge_links(said: Path) -> Iterator[Demand]:
 
 
 def judge_switches(said: Path, topology: Topology, fabric: Fabric) -> Iterator[Demand]:
-    """Each receiver has each packet once, no sooner than light; and the kernel forwarded them."""
+    """Each receiver has each packet once, no sooner than light; and the kernel forwarded them.
+
+    ping leaves with the first answer to its last packet, so that one does not count.
+    """
     receivers = receivers_of(fabric)
-    got = answers((said / "group").read_text())
+    got = [a for a in answers((said / "group").read_text()) if a.sequence < PROBES]
     counts = Counter((answer.sender, answer.sequence) for answer in got)
-    everyone = {(fabric.island_ip(s), n) for s in receivers for n in range(1, PROBES + 1)}
+    everyone = {(fabric.island_ip(s), n) for s in receivers for n in range(1, PROBES)}
     met = set(counts) == everyone and set(counts.values()) == {1}
     text = f"{len(got)} answers of {len(everyone)}"
     yield Demand("a group reaches each receiver once a packet", met, text)
@@ -339,7 +383,7 @@ def judge_switches(said: Path, topology: Topology, fabric: Fabric) -> Iterator[D
 
 
 def judge_distances(
-    got: tuple[Answer, ...], topology: Topology, fabric: Fabric, receivers: tuple[str, str]
+    got: Iterable[Answer], topology: Topology, fabric: Fabric, receivers: tuple[str, str]
 ) -> Iterator[Demand]:
     """Copies go down the tree, answers come back by the least delay."""
     delays = {str(way): spec.one_way_delay_ms for way, spec in topology.wan_directions().items()}
