@@ -64,9 +64,10 @@ def test_bus_bandwidth_is_left_out_where_it_means_nothing(planned: dict[str, Pla
 
 
 def test_the_bound_counts_headers_and_latency(planned: dict[str, Planned]) -> None:
-    # 8 Mbit over 100 Mbit/s, 106 bytes of headers for 8,908, and from LON to AMS and out to FRA.
+    # 8 Mbit over 100 Mbit/s, 106 bytes of headers and 8 exponents for 8 blocks of 1,024, and from
+    # LON to AMS and out to FRA.
     (row,) = rows_of(measured("innetwork", planned))
-    assert row["bound_transfer_s"] == pytest.approx(0.08 * (1 + 106 / 8908))
+    assert row["bound_transfer_s"] == pytest.approx(0.08 * (1 + 114 / 8192))
     assert row["bound_latency_s"] == pytest.approx(0.00422)
     assert row["ratio"] == pytest.approx(1.5 / row["bound_s"])
     assert row["traversals_expected"] == 4.0
