@@ -15,6 +15,7 @@ from testbed.watching.frame import Frame, Way, WorkerLine
 
 BAR_CELLS = 10
 SIDE_BY_SIDE_WIDTH = 175
+MOST_LETTERS = 36
 FILLED, EMPTY = "█", "·"
 BUSY, FULL = 0.5, 0.9
 
@@ -111,7 +112,7 @@ def round_table(rounds: Sequence[Mapping[str, Any]]) -> Table:
     for row in rounds:
         table.add_row(
             str(row["round"]),
-            cliques(row),
+            cliques(row) or MISSING,
             number(row.get("local_s"), 2),
             number(row.get("sync_s"), 2),
             number(row.get("predicted_s"), 2),
@@ -122,9 +123,12 @@ def round_table(rounds: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def cliques(row: Mapping[str, Any]) -> str:
-    """Return who met whom in a round, as `AMS+LON FRA+NYC`."""
-    met = ["+".join(one["sites"]) for one in row.get("cliques") or ()]
-    return " ".join(met) or MISSING
+    """Return who met whom in a round, as `AMS+LON FRA+NYC`, or how many where that is too long."""
+    met = [one["sites"] for one in row.get("cliques") or ()]
+    words = " ".join("+".join(sites) for sites in met)
+    if len(words) > MOST_LETTERS:
+        words = " ".join(f"clique of {len(sites)}" for sites in met)
+    return words if len(words) <= MOST_LETTERS else f"{len(met)} cliques"
 
 
 def verdict(frame: Frame) -> Text:

@@ -22,7 +22,7 @@ from testbed.watching.frame import frame_of
 from testbed.watching.live import Live
 from testbed.watching.rates import Meter, Meters
 from testbed.watching.tail import Tail
-from testbed.watching.view import progress_line, view
+from testbed.watching.view import cliques, progress_line, view
 
 COMMAND = """
 import sys, typer
@@ -202,6 +202,13 @@ def test_a_finished_run_shows_its_verdict_and_the_peaks_of_links(record: RunReco
 def test_an_empty_record_can_be_looked_at(tmp_path: Path) -> None:
     record = RunRecord.create(tmp_path / "runs" / "new", {"topology": "no such"})
     assert "rounds 0" in shown(looked(record))
+
+
+def test_cliques_are_named_while_there_is_room() -> None:
+    pairs = {"cliques": [{"sites": ["AMS", "LON"]}, {"sites": ["FRA", "NYC"]}]}
+    assert cliques(pairs) == "AMS+LON FRA+NYC"
+    assert cliques({"cliques": [{"sites": ["NYC"] * 12}]}) == "clique of 12"
+    assert cliques({"cliques": [{"sites": ["AMS", "LON"]}] * 9}) == "9 cliques"
 
 
 # --- the commands --------------------------------------------------------------------------------
