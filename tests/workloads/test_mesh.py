@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -70,11 +71,12 @@ def test_a_closed_connection_is_told(pair: Pair) -> None:
         reader(pair[1]).read()
 
 
-def meshes(members: int) -> list[Mesh]:
+def meshes(members: int, pace_mbps: float | None = None) -> list[Mesh]:
     board, roster = Board(HashStore()), Roster(members)
     where = dict.fromkeys(range(members), "127.0.0.1")
     return together(
-        members, lambda i: open_mesh(board, Clique.of_all(i, roster), where, "test", 10.0)
+        members,
+        lambda i: open_mesh(board, Clique.of_all(i, roster), where, "test", 10.0, pace_mbps),
     )
 
 
@@ -88,6 +90,16 @@ def test_large_payloads_cross_without_a_deadlock_and_in_order() -> None:
             for rank, frame in received.items():
                 assert frame.payload is not None
                 assert (frame.payload == rank).all()
+    for one in opened:
+        one.close()
+
+
+def test_paced_connections_take_the_time_that_their_pace_asks_for() -> None:
+    opened = meshes(2, pace_mbps=16.0)
+    payload = np.zeros(1_000_000, dtype=np.uint8)  # half a second
+    began = time.monotonic()
+    together(2, lambda i: opened[i].share(SAID, payload, place_like(SAID, len(payload))))
+    assert time.monotonic() - began > 0.4  # what leaves before there is a rate goes unpaced
     for one in opened:
         one.close()
 
