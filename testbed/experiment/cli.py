@@ -69,34 +69,39 @@ def run_command(
     raise typer.Exit(run_experiment(experiment, options))
 
 
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Synchronizations.")]
+LocalSteps = Annotated[
+    int | None, typer.Option(min=1, help="Optimizer steps a round; 10, or 1 with none.")
+]
+OuterName = Annotated[str, typer.Option(help="Outer optimizer: mean, diloco or none.")]
+WorkloadName = Annotated[str, typer.Option(help="What is trained: characters or digits.")]
+TargetLoss = Annotated[float | None, typer.Option(help="End when the held-out loss is there.")]
+CapabilityName = Annotated[
+    str | None,
+    typer.Option(help="Of the network: unicast, multicast, aggregation, multicast+aggregation."),
+]
+ObjectiveName = Annotated[
+    str | None, typer.Option(help="Plan for it: exchange, fair, mean or consensus.")
+]
+Kind = Annotated[
+    str | None, typer.Option(help="The only kind to use; by default a ring of everybody.")
+]
+Fragments = Annotated[
+    int, typer.Option(min=0, max=64, help="Exchange in so many parts while computing.")
+]
+
+
 def emulate_command(
     topology: Topo = "nine_city",
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Synchronizations.")] = 6,
-    local_steps: Annotated[
-        int | None, typer.Option(min=1, help="Optimizer steps a round; 10, or 1 with none.")
-    ] = None,
-    outer: Annotated[str, typer.Option(help="Outer optimizer: mean, diloco or none.")] = "mean",
-    workload: Annotated[
-        str, typer.Option(help="What is trained: characters or digits.")
-    ] = "characters",
-    target_loss: Annotated[
-        float | None, typer.Option(help="End when the held-out loss is there.")
-    ] = None,
-    capability: Annotated[
-        str | None,
-        typer.Option(
-            help="Of the network: unicast, multicast, aggregation, multicast+aggregation."
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None, typer.Option(help="Plan for it: exchange, fair, mean or consensus.")
-    ] = None,
-    collective: Annotated[
-        str | None, typer.Option(help="The only kind to use; by default a ring of everybody.")
-    ] = None,
-    overlap_fragments: Annotated[
-        int, typer.Option(min=0, max=64, help="Exchange in so many parts while computing.")
-    ] = 0,
+    rounds: Rounds = 6,
+    local_steps: LocalSteps = None,
+    outer: OuterName = "mean",
+    workload: WorkloadName = "characters",
+    target_loss: TargetLoss = None,
+    capability: CapabilityName = None,
+    objective: ObjectiveName = None,
+    collective: Kind = None,
+    overlap_fragments: Fragments = 0,
     accelerators: Sites = None,
     accelerator_rate_mbps: SumRate = None,
     accelerator_slots: SumSlots = None,
