@@ -96,6 +96,17 @@ def test_an_aggregation_ends_at_one_receiver_and_tells_the_others_that_it_is_don
     assert {len(top.results) for top in tops} == {1}
 
 
+def test_a_sum_reaches_its_receiver_by_the_links_of_its_tree() -> None:
+    # Addressed to the island itself it would take unicast's, which the plan did not load with it.
+    laid = full_clique("aggregation", ground(), Numbering())
+    addresses = {tree.address for tree in laid.trees}
+    tops = [told for site in laid.accelerators.values() for told in site if told.results]
+    assert {address.ip for top in tops for address in top.results} == addresses
+    assert {address.port for top in tops for address in top.results} == {
+        member.place.port for member in laid.group.members
+    }
+
+
 def test_two_cliques_share_no_number() -> None:
     on, numbering = ground(), Numbering()
     first, second = (full_clique("innetwork", on, numbering) for _ in range(2))
