@@ -123,6 +123,35 @@ def test_shapes_that_differ_are_named_to_all(group: list[NetworkCollective]) -> 
     assert said == [want] * MEMBERS
 
 
+def test_tensors_of_other_names_are_other_calls(group: list[NetworkCollective]) -> None:
+    def call(i: int) -> None:
+        group[i].allreduce(torch.ones(5), name="layer 4" if i == 3 else "layer 3")
+
+    said = errors(MEMBERS, call)
+    assert len(set(said)) == 1
+    assert "mean of float32[5] (layer 4) where AMS (rank 0) calls for" in said[0]
+
+
+def test_each_name_has_predictions_of_its_own(group: list[NetworkCollective]) -> None:
+    """A large layer and a small one of its shape take turns: neither is sent twice for it."""
+
+    def call(i: int, name: str, size: float) -> Tensor:
+        return group[i].allreduce(numbers(i, 60_000) * size, name=name)
+
+    def sent() -> int:
+        return sum(one.counters().get("sent", 0) for one in group)
+
+    for name, size in (("large", 1e6), ("small", 1e-6)):
+        together(MEMBERS, lambda i, n=name, s=size: call(i, n, s))
+    before = sent()
+    together(MEMBERS, lambda i: call(i, "large", 1e6))
+    one_call = sent() - before
+    for name, size in (("small", 1e-6), ("large", 1e6)):
+        before = sent()
+        together(MEMBERS, lambda i, n=name, s=size: call(i, n, s))
+        assert sent() - before == one_call
+
+
 def test_a_value_that_is_not_finite_is_named_to_all(group: list[NetworkCollective]) -> None:
     def call(i: int) -> None:
         group[i].allreduce(torch.tensor([1.0, float("inf") if i == 1 else 2.0]), name="layer 3")

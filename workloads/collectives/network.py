@@ -75,7 +75,8 @@ class NetworkCollective:
 
         Args:
             tensor: of any floating-point or complex type, of the same shape and type on all.
-            name: what errors call it.
+            name: what errors call it, the same on all. Sums of one name and shape predict one
+                another's scales.
 
         Raises:
             CollectiveError: a peer was lost, members disagree, or a value is not finite.
@@ -129,7 +130,8 @@ class NetworkCollective:
         form = self._format(tensor)
         values = float_vector(tensor, form)
         codes = codec.block_codes(values, form)
-        call = f"{operation} of {description(tensor)}{' in int64' if self._wide else ''}"
+        label = f" ({name})" if name else ""
+        call = f"{operation} of {description(tensor)}{' in int64' if self._wide else ''}{label}"
         fault = _not_finite(values, name or description(tensor)) if _any_bad(codes) else ""
         vector = FloatVector(values, codes, self._predictions.get(call), form)
         total = self._guarded(lambda: self._transport.sum_floats(vector, Statement(call, fault)))
