@@ -99,7 +99,7 @@ def test_paced_connections_take_the_time_that_their_pace_asks_for() -> None:
     payload = np.zeros(1_000_000, dtype=np.uint8)  # half a second
     began = time.monotonic()
     together(2, lambda i: opened[i].share(SAID, payload, place_like(SAID, len(payload))))
-    assert time.monotonic() - began > 0.4  # what leaves before there is a rate goes unpaced
+    assert time.monotonic() - began > 0.2  # the first window, a third of it here, goes at once
     for one in opened:
         one.close()
 
