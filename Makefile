@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup doctor emulate clean test lint test-ryu test-kernel bench docs distclean \
+.PHONY: help setup doctor emulate run compare clean test lint test-ryu test-kernel bench docs distclean \
 	vm vm-test vm-destroy
 
 VENV := .venv/bin
@@ -14,11 +14,13 @@ OR_NONE := || [ $$? = 5 ]
 # As many tests at once as there are processors: none of them is to use several.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-#@ TOPO=nine_city     emulate: a bundled topology, or the path of a file
+#@ TOPO=nine_city     emulate, compare: a bundled topology, or the path of a file
 #@ ROUNDS=6           emulate: synchronizations of the training
 #@ SCALE=0.01         emulate: emulated rate / real rate
 #@ SEED=1             emulate: seed of data, model and links
 #@ CAPTURE=1          emulate: capture every link into the run record
+#@ FILE=<path>        run: an experiment, such as experiments/diloco.yaml
+#@ REPETITIONS=3      compare: trainings of every variant
 #@ RUN=<id>           clean: this run only
 #@ TESTS=tests/links  test: this part of the tests only
 EMULATE_FLAGS = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SCALE),--rate-scale $(SCALE)) \
@@ -40,6 +42,14 @@ doctor: ## say what this machine has and lacks, and how to get it
 emulate: ## build the cities, train across them, measure every link; a record in runs/
 	@$(SETUP) --quiet
 	@$(VENV)/atoll emulate $(TOPO) $(EMULATE_FLAGS)
+
+run: ## carry an experiment out: make run FILE=experiments/rotating_triples.yaml
+	@$(SETUP) --quiet
+	@$(VENV)/atoll run $(FILE)
+
+compare: ## every way to exchange, with its best plan and with one clique, beside the best ring
+	@$(SETUP) --quiet
+	@$(VENV)/atoll compare $(TOPO) $(if $(REPETITIONS),--repetitions $(REPETITIONS))
 
 clean: ## remove what runs that were killed left behind (RUN=<id>: that run only)
 	@$(VENV)/atoll clean $(RUN)
