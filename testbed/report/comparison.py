@@ -15,7 +15,7 @@ from testbed.report.comparison_tables import (
     write_values,
 )
 from testbed.report.formats import digits, percent
-from testbed.report.headline import BAD, GOOD, Fact, Verdict
+from testbed.report.headline import BAD, GOOD, Fact, Verdict, few
 from testbed.report.machine_plots import machine_plots
 from testbed.report.page import Drawing, environment, manifest_data, phone_map
 from testbed.report.plotting import report_style
@@ -101,13 +101,15 @@ def describe(view: ComparisonView) -> str:
 
 
 def judge(view: ComparisonView) -> Verdict:
-    """Return whether the figures may be cited, with the reasons of every run that may not."""
-    reasons = tuple(
-        f"{one.name}, repetition {run.repetition}: {reason}"
-        for one in view.variants
-        for run in one.runs
-        if not run.valid
-        for reason in run.reasons or ("no reason is recorded",)
+    """Return whether the figures may be cited, with a line for every run whose figures may not."""
+    reasons = few(
+        [
+            f"{one.name}, repetition {run.repetition}: {run.reason}"
+            for one in view.variants
+            for run in one.runs
+            if not run.valid
+        ],
+        COMPARISON,
     )
     statement = str(view.data.get("statement") or "")
     if all(one.valid for one in view.variants) and view.variants:

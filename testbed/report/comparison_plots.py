@@ -19,7 +19,7 @@ from testbed.report.rounds import Round, elapsed_s, sent_bytes
 from testbed.report.run_plots import Plot
 from testbed.report.variants import COMPARISON, ComparisonView, Metric
 
-RUN_ROUNDS = "variants/*/*/rounds.jsonl"
+VARIANT_RUNS = "variants/"
 PREDICTED = "predicted_s"
 WIDE_INCHES = 11.4
 SECONDS_PER_CYCLE = "seconds_per_cycle"
@@ -161,7 +161,7 @@ def _variant_axis(axes: Axes, view: ComparisonView) -> None:
 
 def _losses(view: ComparisonView) -> Plot | None:
     figure = _loss_lines(view, elapsed_s, "seconds since the first local step")
-    caption = "One line a repetition, mean over the islands at the end of each round."
+    caption = "A line for the rounds.jsonl of each run: mean over the islands after each round."
     return _loss_plot("compared_loss_by_time", "Loss against time", caption, figure)
 
 
@@ -175,7 +175,7 @@ def _losses_by_bytes(view: ComparisonView) -> Plot | None:
 
 
 def _loss_plot(name: str, title: str, caption: str, figure: Figure | None) -> Plot | None:
-    return None if figure is None else Plot(name, title, caption, (RUN_ROUNDS,), figure)
+    return None if figure is None else Plot(name, title, caption, (VARIANT_RUNS,), figure)
 
 
 def _loss_lines(

@@ -28,6 +28,9 @@ COLLECTIVES = {
 }
 
 
+MOST_REASONS = 12
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Whether the figures may be cited: `good`, `bad` or `open`, in a word and with reasons."""
@@ -57,10 +60,17 @@ def verdict(state: str, reason: str, summary: Any) -> Verdict:
         return Verdict(BAD, "Failed", (reason or "No reason is recorded.",))
     if summary is None:
         return Verdict(BAD, "No summary", ("summary.json is not there.",))
-    reasons = tuple(str(one) for one in summary.get("reasons") or ())
+    reasons = few([str(one) for one in summary.get("reasons") or ()], "summary.json")
     if summary.get("valid"):
         return Verdict(GOOD, "Valid", reasons or (NOTHING_AGAINST,))
     return Verdict(BAD, "Not valid: do not cite", reasons)
+
+
+def few(reasons: Sequence[str], source: str) -> tuple[str, ...]:
+    """Return the first of many reasons, and where the others are."""
+    hidden = len(reasons) - MOST_REASONS
+    more = (f"and {hidden} more in {source}",) if hidden > 0 else ()
+    return (*reasons[:MOST_REASONS], *more)
 
 
 def title(view: RunView) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from testbed.report.frames import Frames, level, width
+from testbed.report.frames import LARGE_DIRECTIONS, Frames, level, width
 from testbed.report.headline import description, facts, title, verdict
 from testbed.report.palette import variables
 from testbed.report.plotting import for_page
@@ -34,7 +34,7 @@ from testbed.report.view import RunView
 from testbed.report.world_map import PHONE, WIDE, WorldMap, land_path, windows_of, world_map
 from topologies.model import Topology
 
-MOST_THUMBNAILS = 8
+MOST_THUMBNAILS, MOST_THUMBNAILS_LARGE = 8, 4
 STRIP_HEIGHT = 40
 TEMPLATES = "templates"
 
@@ -185,13 +185,15 @@ def _first_state(frames: Frames) -> dict[str, Any]:
 
 def thumbnails(view: RunView) -> list[tuple[int, dict[str, Any]]]:
     """Return the rounds to show small: one of each of the plan's rounds, then more in order."""
+    large = len(view.frames.directions) > LARGE_DIRECTIONS
+    most = MOST_THUMBNAILS_LARGE if large else MOST_THUMBNAILS
     known = view.rounds[: len(view.frames.rounds)]
     first_of: dict[int, int] = {}
     for place, one in enumerate(known):
         first_of.setdefault(one.plan_round, place)
-    chosen = sorted(first_of.values())[:MOST_THUMBNAILS]
+    chosen = sorted(first_of.values())[:most]
     others = [place for place in range(len(known)) if place not in chosen]
-    shown = sorted([*chosen, *others[: MOST_THUMBNAILS - len(chosen)]])
+    shown = sorted([*chosen, *others[: most - len(chosen)]])
     return [(place, state_of(view.frames, place)) for place in shown]
 
 

@@ -22,6 +22,7 @@ from testbed.report.view import RunView
 ROUNDS, SUMMARY = "rounds.jsonl", "summary.json"
 MOST_BARS = 60
 MOST_NAMED_LINES = 10
+LEAST_SPAN_OF_LOGARITHM = 5.0
 MOST_DIRECTIONS = 40
 QUIET_SHARE = 0.01  # of the busiest direction: what acknowledgements alone make
 
@@ -178,7 +179,7 @@ def _gradient_noise(view: RunView) -> Plot | None:
 
 
 def _by_round(view: RunView, name: str, title: str, caption: str) -> Plot | None:
-    """Return a plot of one figure of every round, on a logarithmic axis."""
+    """Return a plot of one figure of every round; on a logarithmic axis if it varies much."""
     values = column(view.rounds, name)
     points = [(r.number + 1, v) for r, v in zip(view.rounds, values, strict=True) if v and v > 0]
     if not points:
@@ -186,7 +187,11 @@ def _by_round(view: RunView, name: str, title: str, caption: str) -> Plot | None
     figure, axes = new_plot()
     marker = "o" if len(points) <= MOST_BARS else ""
     axes.plot(*zip(*points, strict=True), marker=marker, ms=4, color=LIGHT["receive"])
-    logarithmic(axes)
+    seen = [value for _, value in points]
+    if max(seen) >= LEAST_SPAN_OF_LOGARITHM * min(seen):
+        logarithmic(axes)
+    else:
+        axes.set_ylim(bottom=0)
     _round_axis(axes)
     axes.set_ylabel(name.replace("_", " "))
     return Plot(name, title, caption, (ROUNDS,), figure)

@@ -7,6 +7,7 @@ access port sent (up) and received (down), from the counters of `links.csv`, as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,6 +24,7 @@ from testbed.report.traffic import Floats, edges_s, rates_mbps
 from testbed.report.view import RunView
 from topologies.model import Direction
 
+FAULT, FAULT_OVER = "fault", "fault_over"
 MOST_WORKERS = 24
 MOST_PHASES = 6000
 STRETCHES, STRETCHES_ON_PHONE = 240, 110
@@ -93,11 +95,14 @@ def _timeline(
     for site, place in places.items():
         _traffic(axes, view, site, place, edges, fullest)
     _mark_rounds(axes, view, start)
+    faults = fault_spans(view.material.run.events, end)
+    for begin, over in faults:
+        axes.axvspan(begin - start, over - start, color=LIGHT["bad"], alpha=0.13, lw=0, zorder=0)
     axes.set(xlim=(0, end - start), ylim=(len(sites), 0), xlabel="seconds")
     axes.set_yticks([place + 0.5 for place in places.values()], list(sites), weight="bold")
     axes.grid(visible=False)
     axes.spines["left"].set_visible(False)
-    _legend(axes)
+    _legend(axes, with_faults=bool(faults))
     return figure
 
 
@@ -153,15 +158,32 @@ def _mark_rounds(axes: Axes, view: RunView, start: float) -> None:
         axes.axvline(one.start - start, color=LIGHT["faint"], linewidth=0.9, zorder=0)
 
 
-def _legend(axes: Axes) -> None:
+def fault_spans(events: Sequence[Mapping[str, Any]], end: float) -> list[tuple[float, float]]:
+    """Return the UNIX times from when to when each fault was under way, the end if it stayed."""
+    told = [({k: v for k, v in row.items() if k not in ("time", "event")}, row) for row in events]
+    spans = []
+    for what, row in told:
+        if row.get("event") == FAULT:
+            ends = [
+                other["time"]
+                for same, other in told
+                if other.get("event") == FAULT_OVER and same == what and other["time"] > row["time"]
+            ]
+            spans.append((float(row["time"]), float(min(ends, default=end))))
+    return spans
+
+
+def _legend(axes: Axes, with_faults: bool) -> None:
     kinds = [(COMPUTE, COMPUTE), (WAIT, WAIT), (EXCHANGE, EXCHANGE)]
     named = [*kinds, ("send", "sent"), ("receive", "received")]
     handles = [Patch(facecolor=LIGHT[colour], label=label) for colour, label in named]
+    if with_faults:
+        handles.append(Patch(facecolor=LIGHT["bad"], alpha=0.25, label="fault"))
     axes.legend(
         handles=handles,
         loc="lower left",
         bbox_to_anchor=(0, 1.0),
-        ncols=5,
+        ncols=6,
         borderaxespad=0.2,
         handlelength=0.9,
         handleheight=0.9,

@@ -48,6 +48,14 @@ class VariantRun:
     has_report: bool
     rounds: tuple[Round, ...]
 
+    @property
+    def reason(self) -> str:
+        """Why its figures may not be cited, in a line; empty where they may."""
+        if self.valid:
+            return ""
+        first, *others = self.reasons or ("no reason is recorded",)
+        return first + (f"; and {len(others)} more" if others else "")
+
 
 @dataclass(frozen=True)
 class VariantView:

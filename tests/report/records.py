@@ -193,9 +193,10 @@ class Record:
 
     def events(self) -> list[dict[str, Any]]:
         fault = {"time": ORIGIN_S + 12, "event": "fault", "link": "LON-NYC", "down_s": 3}
+        over = fault | {"time": ORIGIN_S + 15, "event": "fault_over"}
         end = {"time": self.begin_s(self.count), "event": "run_ended", "outcome": "complete"}
         start = {"time": ORIGIN_S - 2, "event": "run_started"}
-        return [start, fault, {**end, "reason": ""}]
+        return [start, fault, over, {**end, "reason": ""}]
 
     def fidelity(self) -> list[dict[str, Any]]:
         return [

@@ -53,10 +53,10 @@ def test_a_comparison_is_valid_where_every_variant_is(
     assert judge(view).kind == GOOD
     data = json.loads((record / "comparison.json").read_text())
     data["variants"][1] |= {"valid": False}
-    data["variants"][1]["runs"][0] |= {"valid": False, "reasons": ["steal"]}
+    data["variants"][1]["runs"][0] |= {"valid": False, "reasons": ["steal", "late"]}
     found = judge(changed(record, tmp_path, variants=data["variants"]))
     assert found.kind == BAD
-    assert found.reasons == ("ring, repetition 1: steal",)
+    assert found.reasons == ("ring, repetition 1: steal; and 1 more",)
 
 
 def test_a_target_that_was_never_reached_is_said_so(record: Path, tmp_path: Path) -> None:

@@ -188,7 +188,12 @@ def test_the_trace_has_phases_counters_and_marks(record: Path) -> None:
         (7e6, 26.667),
         (10e6, 0.0),
     ]
-    assert [e["name"] for e in events if e["ph"] == "i"] == ["run_started", "fault", "run_ended"]
+    assert [e["name"] for e in events if e["ph"] == "i"] == [
+        "run_started",
+        "fault",
+        "fault_over",
+        "run_ended",
+    ]
     assert all({"ph", "pid", "tid", "name"} <= set(event) for event in events)
 
 

@@ -9,6 +9,7 @@ from testbed.report.rounds import (
     rounds_of,
     sent_bytes,
 )
+from testbed.report.timeline import fault_spans
 from topologies.files import load
 
 from .records import ORIGIN_S, TRIPLES, Record
@@ -126,3 +127,12 @@ def test_fragments_are_exchanges_of_their_own() -> None:
 def test_shares_add_up_each_kind() -> None:
     phases = [Phase("A", 0, COMPUTE, 0, 2), Phase("A", 1, COMPUTE, 3, 4), Phase("A", 0, WAIT, 2, 3)]
     assert shares(phases) == {"A": {COMPUTE: 3, WAIT: 1, EXCHANGE: 0}}
+
+
+def test_a_fault_lasts_until_the_same_is_over_or_to_the_end() -> None:
+    events = [
+        {"time": 1.0, "event": "fault", "link": "A-B"},
+        {"time": 2.0, "event": "fault", "accelerator": "A"},
+        {"time": 3.0, "event": "fault_over", "link": "A-B"},
+    ]
+    assert fault_spans(events, 9.0) == [(1.0, 3.0), (2.0, 9.0)]

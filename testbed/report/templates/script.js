@@ -69,14 +69,21 @@
   }
 
   function listCliques(cliques) {
-    byId("chips").replaceChildren(...cliques.map((sites, i) => {
+    const chips = cliques.slice(0, CLIQUES).map((sites, i) => {
       const chip = document.createElement("span");
       chip.className = "chip";
       chip.style.setProperty("--chip", `var(--c${i % CLIQUES})`);
       const everybody = sites.length === data.islands && sites.length > 5;
       chip.textContent = everybody ? `all ${sites.length} islands` : sites.join(" ");
       return chip;
-    }));
+    });
+    if (cliques.length > CLIQUES) {
+      const more = document.createElement("span");
+      more.className = "more";
+      more.textContent = `and ${cliques.length - CLIQUES} cliques more`;
+      chips.push(more);
+    }
+    byId("chips").replaceChildren(...chips);
   }
 
   const mode = () => document.querySelector("input[name=mode]:checked").value;
