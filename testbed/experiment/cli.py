@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from schedules.capabilities import OWN_COLLECTIVE
 from testbed.cli_options import (
     Calibrate,
     Capture,
@@ -28,7 +29,7 @@ from testbed.cli_options import (
 )
 from testbed.experiment.file import experiment_of, load_experiment, only_variants
 from testbed.experiment.running import RunOptions, run_experiment
-from testbed.launch import accelerator_sites
+from testbed.launch import accelerator_sites, checked_scale
 from topologies.files import load
 
 
@@ -136,7 +137,7 @@ def emulate_command(
     asked["accelerators"] = _given(
         {
             "sites": sites,
-            "rate_mbps": accelerator_rate_mbps,
+            "rate_mbps": _real_mbps(accelerator_rate_mbps, rate_scale, topology),
             "slots": accelerator_slots,
             "fan_in": accelerator_fan_in,
         }
@@ -163,14 +164,28 @@ def plan_asked(
     """Return the fields of an experiment that say who meets whom.
 
     Nothing asked for is the ring of all islands, which people use today. A kind alone is one clique
-    of all islands; a capability alone is the best plan for it.
+    of all islands over a network that can do it; a capability alone is the best plan for it.
     """
     if capability is None and objective is None and collective is None:
         return {"collective": "ring", "plan": {"full_clique": True}}
     plan: dict[str, Any] = {"objective": objective or "mean"}
     if objective is None and collective is not None:
         plan = {"full_clique": True}
-    return {"capability": capability, "collective": collective, "plan": plan}
+    needed = {kind: name for name, kind in OWN_COLLECTIVE.items()}
+    return {
+        "capability": capability or needed.get(collective or "", "unicast"),
+        "collective": collective,
+        "plan": plan,
+    }
+
+
+def _real_mbps(
+    emulated_mbps: float | None, rate_scale: float | None, topology: str
+) -> float | None:
+    """Return the rate that an experiment gives for a limit of the emulated network."""
+    if emulated_mbps is None:
+        return None
+    return emulated_mbps / checked_scale(rate_scale, load(topology))
 
 
 def _given(asked: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from schedules.planner import plan
+from testbed.experiment.cli import plan_asked
 from testbed.experiment.file import (
     experiment_of,
     from_data,
@@ -24,6 +25,7 @@ from topologies.files import load
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "experiments").glob("*.yaml"))
 
+FULL = PlanChoice(full_clique=True)
 TWO_VARIANTS = """\
 topology: three_city
 rounds: 3
@@ -191,6 +193,25 @@ def test_a_mistake_of_the_command_line_names_the_option() -> None:
         with pytest.raises(UserError) as caught:
             experiment_of(asked)
         assert str(caught.value).startswith(option)
+
+
+@pytest.mark.parametrize(
+    ("asked", "capability", "collective", "plan"),
+    [
+        ((None, None, None), "unicast", "ring", PlanChoice(full_clique=True)),
+        ((None, None, "innetwork"), "multicast+aggregation", "innetwork", FULL),
+        (("multicast", None, None), "multicast", None, PlanChoice(objective="mean")),
+        ((None, "fair", None), "unicast", None, PlanChoice(objective="fair")),
+        (("multicast", "mean", "exchange"), "multicast", "exchange", PlanChoice(objective="mean")),
+    ],
+)
+def test_emulate_is_an_experiment_too(
+    asked: tuple[str | None, ...], capability: str, collective: str | None, plan: PlanChoice
+) -> None:
+    (only,) = experiment_of(
+        {key: value for key, value in plan_asked(*asked).items() if value is not None}
+    ).variants
+    assert (only.capability, only.collective, only.plan) == (capability, collective, plan)
 
 
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:

@@ -31,7 +31,10 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
         (["emulate", "nine_city", "--congestion-control", "magic"], "--congestion-control"),
         (["emulate", "nine_city", "--frobnicate"], "--frobnicate"),
         (["emulate", "three_city", "--workload", "video"], "characters, digits, replay"),
-        (["emulate", "three_city", "--collective", "innetwork"], "it permits exchange, ring"),
+        (
+            ["emulate", "three_city", "--capability", "unicast", "--collective", "innetwork"],
+            "it permits exchange, ring",
+        ),
         (["run", "no-such-experiment.yaml"], "no such experiment"),
         (["frobnicate"], "frobnicate"),
         (["clean", "no-such-run"], "no-such-run"),
