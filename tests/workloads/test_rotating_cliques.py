@@ -206,6 +206,8 @@ def test_each_worker_meets_its_clique_of_the_round_or_is_idle(
     assert [e["consensus_distance"] is None for e in rounds[1]] == [True, False, True, True]
     assert final_hash(events) != ""
     require_sketches_to_agree([worker[1] for worker in rounds])
+    opened = max(worker[0]["time"] for worker in events)
+    assert all(worker[0]["local_start"] > opened + 0.3 for worker in rounds)
 
 
 def require_sketches_to_agree(events: list[dict[str, Any]]) -> None:

@@ -156,6 +156,14 @@ class Assembly:
         """
         self._watch.await_all(occasion, self._limit_s)
 
+    def begin_together(self, occasion: str) -> None:
+        """Wait for every worker of the job, and then for a moment that all agree on.
+
+        Raises:
+            CollectiveError: a worker was lost meanwhile, or does not come.
+        """
+        self._watch.begin_together(occasion, self._limit_s)
+
     def confess(self, reason: str) -> None:
         """Tell the other workers that this one fails, before its connections break."""
         self._watch.confess(reason)

@@ -29,6 +29,7 @@ RAISED = "raised"
 GRACE_S = 2.0
 POLL_INTERVAL_S = 0.05
 ANSWER_LIMIT_S = 6.0
+TOGETHER_S = 0.4
 PARTING_LIMIT_S = 30.0
 WHOLE_JOB_S = 365 * 86_400.0
 
@@ -76,6 +77,22 @@ class Watch:
             symptom = f"not all workers came to {occasion} within {limit_s:g} s"
             raise CollectiveError(self.explain(symptom)) from error
 
+    def begin_together(self, occasion: str, limit_s: float) -> None:
+        """Wait until every worker has come to an occasion, then for a moment that all agree on.
+
+        The moment is `TOGETHER_S` after rank 0 saw that all are there, by the clocks of the
+        machines; whose clock is behind waits no longer than that.
+
+        Raises:
+            CollectiveError: as `await_all`.
+        """
+        self.await_all(occasion, limit_s)
+        try:
+            moment = bounded(lambda: self._agreed_moment(occasion), ANSWER_LIMIT_S)
+        except (DistError, TimeoutError) as error:
+            raise CollectiveError(self.explain(f"no moment agreed on for {occasion}")) from error
+        time.sleep(min(max(moment - time.time(), 0.0), TOGETHER_S))
+
     def close(self) -> None:
         """Part in good order: no worker closes its connections before all are done with them.
 
@@ -96,6 +113,13 @@ class Watch:
             if time.monotonic() >= deadline:
                 raise TimeoutError
             time.sleep(POLL_INTERVAL_S)
+
+    def _agreed_moment(self, occasion: str) -> float:
+        key = f"watch/{occasion}/moment"
+        if self._endpoint.rank == 0:
+            self._board.write(key, repr(time.time() + TOGETHER_S))
+        self._board.await_keys([key], ANSWER_LIMIT_S)
+        return float(self._board.read(key))
 
     def _listen(self, board: Board) -> None:
         with contextlib.suppress(DistError):

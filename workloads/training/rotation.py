@@ -73,6 +73,14 @@ class Rotation:
             self._schedule.meets_all(number),
         )
 
+    def begin_together(self) -> None:
+        """Wait until all workers have opened their cliques, and begin at one moment.
+
+        Raises:
+            CollectiveError: a worker was lost, or does not come.
+        """
+        self._assembly.begin_together("the first round")
+
     @property
     def ends_in_mean(self) -> bool:
         """Whether all islands take one more mean after the last round."""

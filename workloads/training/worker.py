@@ -111,6 +111,9 @@ def _take_part(worker: Worker, interface: Interface, record: WorkerRecord) -> No
     record.append("start", **_start_fields(worker, interface))
     rotation = worker.meet(interface)
     try:
+        if worker.settings.schedule is not None:
+            worker.workload.evaluate()  # what is slow the first time is not the first round's
+            rotation.begin_together()
         done = _do_rounds(worker, rotation, record)
         if rotation.ends_in_mean:
             record.append("final", **_final_fields(worker, rotation))
