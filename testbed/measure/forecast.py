@@ -64,6 +64,12 @@ class CliqueForecast:
     predicted_s: float
     first_s: float
 
+    def later_by(self, seconds: float) -> CliqueForecast:
+        """Return the same with more time; who is alone in a clique needs none."""
+        if len(self.sites) < 2:
+            return self
+        return CliqueForecast(self.sites, self.predicted_s + seconds, self.first_s + seconds)
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -134,8 +140,7 @@ def forecast(
     largest = max(map(len, planned.cliques), default=0)
     processing_s = processing_ms_per_mb(planned.collective, largest) * message_bytes / 1e9
     cliques = tuple(
-        CliqueForecast(one.sites, one.predicted_s + processing_s, one.first_s + processing_s)
-        for one in _cliques(planned, routes, message_bytes, settings)
+        one.later_by(processing_s) for one in _cliques(planned, routes, message_bytes, settings)
     )
     transfer_s = 8 * message_bytes * planned.predicted.transfer_units / (slowest * BITS_PER_MBIT)
     transfer_s *= 1 + header_share(planned.collective, routes.topology.mtu_bytes)
@@ -186,6 +191,8 @@ def header_share(kind: str, mtu_bytes: int) -> float:
 def _cliques(
     planned: PlannedRound, routes: Routes, message_bytes: int, tcp: TcpSettings
 ) -> list[CliqueForecast]:
+    if planned.predicted.transfer_units == 0:
+        return [CliqueForecast(clique, 0.0, 0.0) for clique in planned.cliques]
     if planned.collective == RING:
         return ring_cliques(planned.cliques, routes, message_bytes, tcp)
     if planned.collective == EXCHANGE:
@@ -215,7 +222,8 @@ def exchange_clique(
         for b in clique
         if a != b
     ]
-    first_s, later_s = (max(column, default=0.0) for column in zip(*times, strict=True))
+    first_s = max((first for first, _ in times), default=0.0)
+    later_s = max((later for _, later in times), default=0.0)
     return CliqueForecast(tuple(clique), later_s, first_s)
 
 
@@ -317,16 +325,17 @@ def ring_cliques(
     rings = [Ring(wires, clique, message_bytes, tcp, coarse) for clique in cliques]
     first, later = (_run_together(rings, wires) for _ in range(2))
     return [
-        CliqueForecast(ring.sites, b, a) for ring, a, b in zip(rings, first, later, strict=True)
+        CliqueForecast(ring.sites, later[place], first[place]) for place, ring in enumerate(rings)
     ]
 
 
 def _run_together(rings: Sequence[Ring], wires: Wires) -> list[float]:
     start_s = wires.now_s + PAUSE_S
-    for ring in rings:
+    working = [ring for ring in rings if len(ring.sites) > 1]
+    for ring in working:
         wires.at(start_s, ring.start)
     wires.run()
-    return [ring.ended_s - start_s for ring in rings]
+    return [ring.ended_s - start_s if ring in working else 0.0 for ring in rings]
 
 
 def _packet_segments(cliques: Sequence[Sequence[str]], routes: Routes, message_bytes: int) -> int:
@@ -348,6 +357,8 @@ def tree_clique(
 ) -> CliqueForecast:
     """Return the time of a clique of `multicast`, `aggregation` or `innetwork`."""
     kind, clique = planned.collective, planned.cliques[number]
+    if len(clique) < 2:
+        return CliqueForecast(clique, 0.0, 0.0)
     trees = [tree for tree in planned.trees if tree.clique == number]
     rate_mbps = PLANNED_SHARE * slowest_mbps(topology) / planned.predicted.transfer_units
     payload, wire = (

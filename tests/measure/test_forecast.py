@@ -228,3 +228,14 @@ def test_a_forecast_says_what_it_counts_and_its_parts_add_up(kind: str) -> None:
     assert found.predicted_s == pytest.approx(found.transfer_s + found.latency_s + found.ramp_s)
     assert 0 < found.processing_s < found.ramp_s
     assert found.statement
+
+
+@pytest.mark.parametrize("kind", COLLECTIVES)
+def test_an_island_that_is_alone_in_its_clique_takes_no_time(kind: str) -> None:
+    routes = line(1.0, 1.0)
+    network, limits = Network.of(routes.topology), Constraints()
+    problem = Problem(network, ALL, "mean", kind, 1e6, limits, True)
+    planned = best_round(problem, [("A", "B"), ("C",)], kind)
+    times = {one.sites: one.predicted_s for one in forecast(planned, routes, 1_000_000).cliques}
+    assert times.pop(("C",), 0.0) == 0.0
+    assert [len(sites) for sites, seconds in times.items() if seconds > 0.5] == [2]
