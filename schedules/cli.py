@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from schedules.wording import options_named
 from topologies.errors import AtollError, UserError
 from topologies.files import load
 from topologies.model import Topology
@@ -154,19 +155,20 @@ def plan_command(
     offered = _capabilities(name, accelerators)
     offered = _limited(offered, accelerator_mbps, fan_in, loaded.codes)
     offered = replace(offered, max_groups=max_groups, multicast_links=_links(multicast_links))
-    problem = Problem(
-        Network.of(loaded),
-        offered,
-        objective,
-        collective,
-        message_mb * BYTES_PER_MB,
-        _constraints(clique_size, max_round_s, compute_s, straggler or []),
-        latency,
-    )
-    if compare:
-        _print_comparison(problem, time_limit_s, as_json)
-    else:
-        _print_plan(problem, time_limit_s, as_json, plot, out)
+    with options_named():
+        problem = Problem(
+            Network.of(loaded),
+            offered,
+            objective,
+            collective,
+            message_mb * BYTES_PER_MB,
+            _constraints(clique_size, max_round_s, compute_s, straggler or []),
+            latency,
+        )
+        if compare:
+            _print_comparison(problem, time_limit_s, as_json)
+        else:
+            _print_plan(problem, time_limit_s, as_json, plot, out)
 
 
 @app.command(name="bounds")
@@ -239,7 +241,9 @@ def _limited(
     if limits:
         sites = codes if offered.accelerators is None else offered.accelerators
         rate = inf if accelerator_mbps is None else accelerator_mbps
-        offered = replace(offered, accelerators={c: Accelerator(rate, fan_in) for c in sites})
+        with options_named():
+            each = Accelerator(rate, fan_in)
+        offered = replace(offered, accelerators=dict.fromkeys(sites, each))
     return offered
 
 
@@ -259,7 +263,11 @@ def _constraints(
     from schedules.constraints import Constraints
 
     least, most = _sizes(clique_size)
-    factors = dict(_straggler(text) for text in stragglers)
+    factors: dict[str, float] = {}
+    for code, factor in map(_straggler, stragglers):
+        if code in factors:
+            raise UserError(f"--straggler {code}={factor:g}: {code} is {factors[code]:g} already")
+        factors[code] = factor
     return Constraints(least, most, max_round_s, compute_s, factors)
 
 
@@ -268,11 +276,14 @@ def _sizes(text: str | None) -> tuple[int, int | None]:
         return 2, None
     least, dash, most = text.partition("-")
     try:
-        return int(least), int(most if dash else least)
+        found = int(least), int(most if dash else least)
     except ValueError:
         raise UserError(
             f"--clique-size {text!r} is neither N nor MIN-MAX, such as 3 or 2-4"
         ) from None
+    if found[1] < found[0]:
+        raise UserError(f"--clique-size {text}: {found[1]} is below {found[0]}; write MIN-MAX")
+    return found
 
 
 def _straggler(text: str) -> tuple[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import isfinite
 from typing import Any
 
 from schedules.capabilities import Capabilities
@@ -14,6 +13,8 @@ from schedules.network import Network
 from schedules.solution import OBJECTIVES
 from topologies.errors import UserError
 from topologies.model import Topology
+
+MOST_MESSAGE_BYTES = 1e18  # all parameters of all models there are
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,9 @@ class Problem:
 
 
 def check_message(message_bytes: float) -> None:
-    """Raise UserError unless there is a message to send."""
-    if not (message_bytes > 0 and isfinite(message_bytes)):
-        raise UserError(f"message of {message_bytes:g} bytes: it must be above zero")
+    """Raise UserError unless there is a message to send, of a size that anything could have."""
+    if not 0 < message_bytes <= MOST_MESSAGE_BYTES:
+        raise UserError(
+            f"message of {message_bytes:g} bytes: it must be above zero, and at most "
+            f"{MOST_MESSAGE_BYTES:g}"
+        )
