@@ -28,6 +28,7 @@ from topologies.model import Direction, Topology
 FIDELITY = "fidelity.jsonl"
 TOPOLOGY = "topology.yaml"
 VARIANTS = "variants"
+SHARED = "../../../"  # from variants/<variant>/<repetition>/
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Material:
         """Return the path of one of the record's files, relative to the report."""
         if (self.run.path / name).exists() or self.shared == self.run.path:
             return name
-        return f"../../../{name}"
+        return f"{SHARED}{name}"
 
 
 def _switches(direction: Direction) -> list[str]:

@@ -16,10 +16,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from testbed.report.frames import LARGE_DIRECTIONS, Frames, level, width
 from testbed.report.headline import description, facts, title, verdict
+from testbed.report.material import SHARED
 from testbed.report.palette import variables
 from testbed.report.plotting import for_page
 from testbed.report.run_plots import Plot
 from testbed.report.tables import (
+    background_table,
     calibration_table,
     event_table,
     link_table,
@@ -30,6 +32,7 @@ from testbed.report.tables import (
     when,
     witness_table,
 )
+from testbed.report.variants import REPORT
 from testbed.report.view import RunView
 from testbed.report.world_map import PHONE, WIDE, WorldMap, land_path, windows_of, world_map
 from topologies.model import Topology
@@ -115,6 +118,7 @@ def run_page(view: RunView, drawings: Mapping[str, Sequence[Drawing]]) -> str:
     template = environment().get_template("run.html.j2")
     return template.render(
         title=title(view),
+        part_of="" if material.shared == material.run.path else SHARED + REPORT,
         description=description(view),
         verdict=verdict(material.run.state, material.run.reason, material.run.summary),
         facts=facts(view),
@@ -124,6 +128,7 @@ def run_page(view: RunView, drawings: Mapping[str, Sequence[Drawing]]) -> str:
         round_table=round_table(view),
         prediction_table=prediction_table(view),
         link_table=link_table(view),
+        background_table=background_table(view),
         calibration_table=calibration_table(view),
         round_trip_table=round_trip_table(view),
         witness_table=witness_table(view),

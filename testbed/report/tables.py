@@ -134,6 +134,22 @@ def prediction_table(view: RunView) -> Table:
     )
 
 
+def background_table(view: RunView) -> Table:
+    """Return what came of the flows beside the training."""
+    columns = ("flow", "protocol", "asked", "sent", "arrived", "bytes sent", "bytes lost")
+    rows = [
+        (
+            f"{row.get('source')} \N{RIGHTWARDS ARROW} {row.get('target')}",
+            str(row.get("protocol", UNKNOWN)),
+            *(rate(row.get(name)) for name in ("offered_mbps", "sent_mbps", "rate_mbps")),
+            *(size(row.get(name)) for name in ("sent_bytes", "lost_bytes")),
+        )
+        for row in view.material.summary.get("background") or ()
+    ]
+    words = frozenset({0, 1})
+    return cut("Traffic beside it", columns, rows, source="summary.json", words=words)
+
+
 def round_trip_table(view: RunView) -> Table:
     """Return the configured and measured round trip of every pair."""
     columns = ("pair", "configured", "least measured", "median", "error", "lost")

@@ -50,7 +50,7 @@ def timeline_plot(view: RunView) -> Plot | None:
         "timeline",
         "Compute, wait, send and receive",
         caption,
-        ("workers/", "links.csv"),
+        ("workers/", "links.csv", "events.jsonl"),
         _timeline(view, phases, sites, (12.6, 0.9 + 0.50 * len(sites)), STRETCHES),
         _timeline(view, phases, sites, (5.4, 0.9 + 0.46 * len(sites)), STRETCHES_ON_PHONE),
     )

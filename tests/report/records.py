@@ -249,6 +249,11 @@ class Record:
             "cycle": {"predicted_s": 24.0, "median_s": 24.6, "error_pct": 2.5, "exact_mean": True},
             "final": {"held_out_loss": 2.88, "parameters_sha256": "ab" * 32},
             "round_trips": {"rows": []}, "cross_check": [],
+            "background": [
+                {"flow": "1", "source": "NYC", "target": "LON", "protocol": "udp",
+                 "offered_mbps": 20.0, "sent_mbps": 20.0, "rate_mbps": 19.5,
+                 "sent_bytes": 150_000_000, "lost_bytes": 3_750_000}
+            ],
         }  # fmt: skip
 
 

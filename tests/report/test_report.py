@@ -25,6 +25,7 @@ from .records import ORIGIN_S, Record, write_record
 
 VOID = {"meta", "link", "input", "br"}
 MOST_BYTES = 1_500_000
+SECTIONS = ("training", "rounds", "timeline", "links", "machine")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -267,8 +268,7 @@ def test_names_from_files_are_text_and_never_markup(tmp_path: Path) -> None:
     summary = json.loads((run / "summary.json").read_text())
     summary |= {"valid": False, "reasons": [evil], "prediction": {"rows": [{"kind": evil}]}}
     (run / "summary.json").write_text(json.dumps(summary))
-    sections = ("training", "rounds", "timeline", "links", "machine")
-    text = run_page(view_run(run), dict.fromkeys(sections, ()))
+    text = run_page(view_run(run), dict.fromkeys(SECTIONS, ()))
     assert "<img" not in text
     assert text.count("</script>") == 3  # the page's own
     assert evil in Page(text).words
@@ -286,6 +286,9 @@ def test_a_run_of_a_comparison_uses_what_all_its_runs_share(tmp_path: Path) -> N
     assert view.material.source("calibration.json") == "../../../calibration.json"
     # The monitor watched from the start of everything; this run ended after 20 seconds.
     assert len(view.material.fidelity) == 20
+    text = run_page(view, dict.fromkeys(SECTIONS, ()))
+    assert 'href="../../../report.html"' in text
+    assert "NYC \N{RIGHTWARDS ARROW} LON" in text  # the traffic beside it
 
 
 # --- the command ----------------------------------------------------------------------------------
