@@ -51,7 +51,7 @@ SETTINGS = (
     Setting("nine_city", 0.005, 2_000_000),
     Setting("abilene", 0.002, 400_000),
     Setting("b4", 0.0002, 400_000),
-    Setting("three_city", 0.002, 1_000_000),
+    Setting("three_city", 0.01, 1_000_000),
 )
 
 
