@@ -26,6 +26,8 @@ WorkerRows = Mapping[str, Sequence[WorkerRow]]
 # Acknowledgements still cross the network after the last worker has its result: half the longest
 # round trip on Earth's surface, and the 40 ms for which a receiver may put them off.
 TAIL_S = 0.5
+# Workers are silent before they begin, long enough for a sample of the counters to fall between.
+HEAD_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -143,16 +145,16 @@ def _clique_times(clique: Sequence[str], rows: Sequence[WorkerRow]) -> CliqueTim
 def round_windows(workers: WorkerRows, tail_s: float = TAIL_S) -> list[RoundWindow]:
     """Return the window of every round that all islands finished, one following on the other.
 
-    The first begins with the first local step, so that traffic of setting up belongs to no round;
-    the last ends `tail_s` after the last result, or when the first island begins the mean that
-    closes a training, which belongs to no round either.
+    The first begins in the silence before the first local step, so that traffic of setting up
+    belongs to no round; the last ends `tail_s` after the last result, or when the first island
+    begins the mean that closes a training, which belongs to no round either.
     """
     times = round_times(workers)
     if not times:
         return []
     inner = [(a.sync_end + b.first_sync_start) / 2 for a, b in pairwise(times)]
     end = min([times[-1].sync_end + tail_s, *_final_starts(workers)])
-    borders = list(accumulate([times[0].local_start, *inner, end], max))
+    borders = list(accumulate([times[0].local_start - HEAD_S, *inner, end], max))
     return [RoundWindow(x.number, borders[i], borders[i + 1]) for i, x in enumerate(times)]
 
 

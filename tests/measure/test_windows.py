@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.measure.windows import RoundWindow, complete_rounds, round_times, round_windows
+from testbed.measure.windows import (
+    RoundWindow,
+    clique_times,
+    complete_rounds,
+    round_times,
+    round_windows,
+)
 
 
 def _row(
@@ -41,9 +48,10 @@ def test_a_round_lasts_from_the_first_island_to_the_last() -> None:
 
 
 def test_the_border_lies_in_the_middle_of_the_quiet_phase() -> None:
+    # The first window begins in the silence before the first local step, at 100.
     # Quiet from 106.5, the last end of round 0, to 108.5, the first exchange of round 1.
     assert round_windows(WORKERS, tail_s=0.5) == [
-        RoundWindow(0, 100, 107.5),
+        RoundWindow(0, 99.75, 107.5),
         RoundWindow(1, 107.5, 112.5),
     ]
 
@@ -78,3 +86,32 @@ def test_windows_follow_one_another_and_hold_their_synchronization(
         assert before.end_s == after.start_s
     for window, times in zip(windows, round_times({"A": early, "B": late}), strict=True):
         assert window.start_s <= times.first_sync_start <= times.sync_end <= window.end_s
+
+
+def test_a_clique_lasts_from_its_last_member_ready_to_its_last_one_done() -> None:
+    rows = {
+        "A": {"sync_start": 10.0, "sync_end": 13.0},
+        "B": {"sync_start": 11.0, "sync_end": 12.5},
+        "C": {"sync_start": 50.0, "sync_end": 51.0},
+    }
+    (one,) = clique_times([("A", "B")], rows)
+    assert (one.wait_s, one.sync_s) == (1.0, 2.0)
+
+
+def test_the_mean_that_closes_a_training_belongs_to_no_round() -> None:
+    workers = {site: [*rows, {"event": "final", "start": 112.2}] for site, rows in WORKERS.items()}
+    assert round_windows(workers, tail_s=0.5)[-1].end_s == 112.2
+
+
+def test_windows_of_rotating_cliques_never_run_backwards() -> None:
+    # A is far ahead of B and C: its second exchange begins before their first has ended.
+    early = [_idle(0, 0.0), _idle(1, 1.0), _idle(2, 2.0)]
+    late = [_idle(0, 30.0), _idle(1, 31.0), _idle(2, 32.0)]
+    windows = round_windows({"A": early, "B": late})
+    borders = [window.start_s for window in windows] + [windows[-1].end_s]
+    assert borders == sorted(borders)
+
+
+def _idle(number: int, at: float) -> dict[str, Any]:
+    moments = {"local_start": at, "local_end": at, "sync_start": at, "sync_end": at}
+    return {"event": "round", "round": number, **moments}
