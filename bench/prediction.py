@@ -49,8 +49,8 @@ class Setting:
 
 SETTINGS = (
     Setting("nine_city", 0.005, 2_000_000),
-    Setting("abilene", 0.002, 400_000),
-    Setting("b4", 0.0002, 400_000),
+    Setting("abilene", 0.005, 1_000_000),
+    Setting("b4", 0.0005, 1_000_000),
     Setting("three_city", 0.01, 1_000_000),
 )
 
@@ -67,7 +67,7 @@ def variants(setting: Setting) -> list[dict[str, Any]]:
         found.append({"name": kind, "plan": full, **common})
         if setting.topology == "nine_city" and kind != "innetwork":
             rotating: dict[str, Any] = {"plan": {"objective": "mean"}, "rounds": 6}
-            found.append({"name": f"{kind}, rotating", **common, **rotating})
+            found.append({"name": f"{kind}-rotating", **common, **rotating})
     return found
 
 
