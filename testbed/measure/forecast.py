@@ -13,8 +13,8 @@ and to all of them that a packet is sent whole over each link of its way before 
 it, and what processors need for a byte. A first round differs from later ones: windows are small
 still, and exponents are not known.
 
-Not in it: losses, background traffic, and time that a busy machine takes from the workers.
-`docs/prediction.md` has how close it comes.
+Not in it: losses (`cautions` says where they are likely), background traffic, and time that a busy
+machine takes from the workers. `docs/prediction.md` has how close it comes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from schedules.capabilities import AGGREGATION, EXCHANGE, INNETWORK, MULTICAST, 
 from schedules.plan import PlannedRound, PlannedTree
 from testbed.emulation.settings import TcpSettings
 from testbed.innetwork import delays
+from testbed.measure.cautions import cautions
 from testbed.measure.predict import (
     ETHERNET_HEADER_BYTES,
     FRAME_HEADER_BYTES,
@@ -83,7 +84,7 @@ class Forecast:
         ramp_s: what is left of `predicted_s`: pacing, windows, gloo's waiting, whole packets.
         processing_s: what processors need, a part of `ramp_s`.
         cliques: each by itself.
-        statement: what is counted, in one sentence.
+        statement: what is counted, in one sentence, and why it may not be enough.
     """
 
     predicted_s: float
@@ -145,6 +146,9 @@ def forecast(
     transfer_s = 8 * message_bytes * planned.predicted.transfer_units / (slowest * BITS_PER_MBIT)
     transfer_s *= 1 + header_share(planned.collective, routes.topology.mtu_bytes)
     predicted_s = max((one.predicted_s for one in cliques), default=0.0)
+    warnings = [
+        f"it may take longer, for {reason}" for reason in cautions(planned, routes, message_bytes)
+    ]
     return Forecast(
         predicted_s,
         max((one.first_s for one in cliques), default=0.0),
@@ -153,7 +157,7 @@ def forecast(
         predicted_s - transfer_s - planned.predicted.latency_s,
         processing_s,
         cliques,
-        STATEMENTS[planned.collective],
+        "; ".join([STATEMENTS[planned.collective], *warnings]),
     )
 
 
