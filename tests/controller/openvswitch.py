@@ -286,6 +286,10 @@ class SwitchLab:
         """Whether somebody listens for switches."""
         return ":6653" in self.run("ss", "-Hltn")
 
+    def asking(self, expression: str, name: str) -> subprocess.Popen[bytes]:
+        """Begin to evaluate such an expression, and do not wait for it."""
+        return self.start_inside([sys.executable, "-W", "ignore", "-c", ASK, expression], name)
+
     def ask(self, expression: str) -> Any:
         """Evaluate an expression on the controller's `client` among the switches."""
         return json.loads(self.run(sys.executable, "-W", "ignore", "-c", ASK, expression))

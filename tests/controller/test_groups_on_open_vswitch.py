@@ -265,5 +265,37 @@ def test_a_tree_that_moves_under_traffic_loses_and_doubles_nothing(
     lab.ask(f"client.remove_tree({row['tree_id']})")
 
 
+@pytest.mark.parametrize("pause_s", [0.0, 0.3])
+def test_a_controller_that_dies_while_a_tree_moves_leaves_one_way(
+    lab: SwitchLab, programs: Programs, pause_s: float
+) -> None:
+    ways = [[["AMS", "LON"], ["LON", "NYC"]], [["AMS", "LON"], ["AMS", "NYC"]]]
+    tree = {"kind": "multicast", "root": "AMS", "members": ["LON", "NYC"], "hops": ways[0]}
+    (row,) = lab.ask(f"client.add_trees([{tree}])")
+    lab.ask("client.wait_ready(20)")
+    state = lab.directory / "state.json"
+    before = state.read_text()
+    moved = dict(tree, hops=ways[1])
+    move = lab.asking(f"client.move_tree({row['tree_id']}, {moved})", f"move-{pause_s}")
+    until(lambda: state.read_text() != before, "the move is kept")
+    time.sleep(pause_s)
+    lab.stop_controller()
+    move.wait(30)
+    lab.ensure_controller()
+    (found,) = lab.ask("client.trees()")
+    assert (found["tree_id"], found["moving"]) == (row["tree_id"], False)
+    assert sorted(map(tuple, found["hops"])) == sorted(map(tuple, ways[1]))
+    for site in ("LON", "NYC"):
+        argv = _python(RECEIVER, row["group_ip"], lab.fabric.island_ip(site))
+        programs.listen(lab.in_island(site, argv), f"left-{pause_s}-{site}")
+    lab.on_island("AMS", *_python(SENDER, row["group_ip"], "50", "0.001", "7"))
+    expected = [f"{number} 7 10.0.0.1" for number in range(50)]
+    for site in ("LON", "NYC"):
+        name = f"left-{pause_s}-{site}"
+        until(lambda name=name: len(_received(lab, name)) >= 50, "all arrived")
+        assert _received(lab, name) == expected
+    lab.ask(f"client.remove_tree({row['tree_id']})")
+
+
 def _number(line: str) -> int:
     return int(line.split()[0])
