@@ -119,7 +119,7 @@ GUEST
 boot() { # LIMIT_S MEMORY
     say "booting $(basename "$BUILD"/kernel/boot/vmlinuz-*) and testing in it, for $1 s at most"
     PATH="$BUILD/venv/bin:$PATH" timeout -k 5 "$1" script -qec "vng --disable-kvm \
-        -r '$(echo "$BUILD"/kernel/boot/vmlinuz-*)' --cpus 2 --memory $2 --user root --verbose \
+        -r '$(echo "$BUILD"/kernel/boot/vmlinuz-*)' --cpus 2 --memory $2 --user root --verbose --append mitigations=off \
         --rwdir '$BUILD/out' --rodir /mnt=/ --exec 'sh $BUILD/out/guest.sh'" /dev/null \
         </dev/null >"$BUILD/console.txt" 2>&1 || true
 }

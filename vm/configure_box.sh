@@ -17,16 +17,19 @@ printf '/dev/vda / ext4 noatime,errors=remount-ro 0 1\n' >/etc/fstab
 printf 'auto lo\niface lo inet loopback\nauto eth0\niface eth0 inet dhcp\n' \
     >/etc/network/interfaces
 # Vagrant asks for a connection many times; looking up who asks takes a second each.
-printf 'UseDNS no\nGSSAPIAuthentication no\n' >/etc/ssh/sshd_config.d/quick.conf
+printf 'UseDNS no\nGSSAPIAuthentication no\nHostKey /etc/ssh/ssh_host_ed25519_key\n' \
+    >/etc/ssh/sshd_config.d/quick.conf
 
+# One kind of key: to find the primes of another takes an emulated processor half a minute.
 rm -f /etc/ssh/ssh_host_*
 cat >/etc/systemd/system/first-boot.service <<UNIT
 [Unit]
 Description=Keys of this machine's own, and a file system as large as its disk
 Before=ssh.service
+ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key
 [Service]
 Type=oneshot
-ExecStart=/usr/bin/ssh-keygen -A
+ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/ssh_host_ed25519_key
 ExecStart=/sbin/resize2fs /dev/vda
 [Install]
 WantedBy=multi-user.target
