@@ -80,6 +80,7 @@ vm-destroy: ## remove that virtual machine and all that is in it
 
 test: ## lint, the controller on ryu, then every test (those that need root: as root)
 	@$(SETUP)
+	@sh scripts/browser.sh
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-ryu
 	$(ONE_THREAD) $(VENV)/pytest --numprocesses auto -m 'not root' $(TESTS) $(OR_NONE)
