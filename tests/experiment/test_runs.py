@@ -20,7 +20,7 @@ from testbed.experiment.file import merged
 from testbed.record.reader import load_run
 from topologies.document import read_yaml, write_yaml
 
-pytestmark = [pytest.mark.root, pytest.mark.slow]
+pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ATOLL = str(Path(sys.executable).with_name("atoll"))
 EXAMPLES = Path(__file__).parents[2] / "experiments"
@@ -62,7 +62,7 @@ def run(folder: Path, data: dict[str, Any], *words: str) -> subprocess.Completed
     file = folder / "experiment.yaml"
     file.write_text(write_yaml(data))
     command = [ATOLL, "run", str(file), "--runs", str(folder / "runs"), *QUICKLY, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=800)
 
 
 def parts(folder: Path) -> dict[str, Path]:
