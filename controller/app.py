@@ -435,6 +435,7 @@ class FabricController(Application):  # type: ignore[misc]
                 todo = switch.session.want(wanted[code], now_s)
                 if todo:
                     work.append((code, switch.datapath, todo))
+        self._keep()  # before any rule says so: whoever comes next is to know it
         for code, datapath, todo in work:
             self._program(code, datapath, todo)
         return len(work)
@@ -450,9 +451,13 @@ class FabricController(Application):  # type: ignore[misc]
         if self._state_file is None:
             return
         text = keeping.to_json(self.plan.view, self.rollout.versions)
-        if text != self._kept:
+        if text == self._kept:
+            return
+        self._kept = text
+        try:
             keeping.save(self._state_file, text)
-            self._kept = text
+        except OSError as error:  # the network is to go on; the next change tries again
+            self.events_log.add("error", "", f"{self._state_file}: {error.strerror}")
 
     def _ask_for_memberships(self) -> None:
         """Query islands now and then, and whenever they or the controller come back."""
