@@ -18,13 +18,16 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 #@ ROUNDS=6           emulate: synchronizations of the training
 #@ SCALE=0.01         emulate: emulated rate / real rate
 #@ SEED=1             emulate: seed of data, model and links
+#@ CAPABILITY=unicast emulate: of the network: multicast, aggregation, multicast+aggregation
+#@ COLLECTIVE=ring    emulate: how cliques exchange: exchange, multicast, aggregation, innetwork
 #@ CAPTURE=1          emulate: capture every link into the run record
 #@ FILE=<path>        run: an experiment, such as experiments/diloco.yaml
 #@ REPETITIONS=3      compare: trainings of every variant
 #@ RUN=<id>           clean: this run only
 #@ TESTS=tests/links  test: this part of the tests only
 EMULATE_FLAGS = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SCALE),--rate-scale $(SCALE)) \
-	$(if $(SEED),--seed $(SEED)) $(if $(CAPTURE),--capture)
+	$(if $(SEED),--seed $(SEED)) $(if $(CAPTURE),--capture) \
+	$(if $(CAPABILITY),--capability $(CAPABILITY)) $(if $(COLLECTIVE),--collective $(COLLECTIVE))
 
 help: ## this list
 	@echo 'Targets:'

@@ -6,13 +6,16 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from testbed.emulation.emulation import Emulation
 from testbed.monitor.judge import judge
 from testbed.monitor.procfs import ProcessTimes, read_cpu, read_process, read_runnable
 from testbed.monitor.readings import FidelitySample, Reading, sample_between
 from testbed.monitor.thresholds import DEFAULT_THRESHOLDS, Thresholds
 from testbed.record.files import json_line
+
+if TYPE_CHECKING:  # building a network takes a second to load, and reading its figures needs none
+    from testbed.emulation.emulation import Emulation
 
 FILE_NAME = "fidelity.jsonl"
 INTERVAL_S = 1.0

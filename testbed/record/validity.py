@@ -18,7 +18,8 @@ from testbed.record.evidence import Evidence
 PAYLOAD_TOLERANCE = 0.03
 PAYLOAD_TOLERANCE_BYTES = 64 * 1024
 # A dropped frame is sent again, and TCP may send one more that had arrived (RFC 2018, section 5).
-RESENT_BYTES_PER_DROP = 2 * 9000
+LONGEST_PACKET_BYTES = 9000
+RESENT_BYTES_PER_DROP = 2 * LONGEST_PACKET_BYTES
 
 
 def invalid_reasons(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -33,7 +34,7 @@ def invalid_reasons(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, An
     found = [reason for check in checks for reason in check(evidence)]
     return [
         *found,
-        *([] if evidence.unjudged else _odd_links(link_bytes)),
+        *([] if evidence.unjudged else _odd_links(evidence, link_bytes)),
         *evidence.further_reasons,
         *evidence.machine_reasons,
     ]
@@ -85,20 +86,34 @@ def _uncounted_directions(evidence: Evidence) -> list[str]:
     return [f"no counters of {', '.join(map(str, missing))}"] if missing else []
 
 
-def _odd_links(link_bytes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _odd_links(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the directions whose payload is not what was predicted, within the tolerance."""
     dropped = sum(row["drops"] for row in link_bytes.values())
+    repeated = repeated_packets(evidence)
+    resent_bytes = RESENT_BYTES_PER_DROP * dropped + LONGEST_PACKET_BYTES * repeated
+    explanation = f"{dropped} dropped frames in all do not explain it"
+    if repeated:
+        explanation = f"{dropped} dropped frames and {repeated} repeated packets do not explain it"
     return [
         f"{name} carried {row['measured_payload_bytes']} bytes of payload, predicted "
-        f"{row['predicted_payload_bytes']}; {dropped} dropped frames in all do not explain it"
+        f"{row['predicted_payload_bytes']}; {explanation}"
         for name, row in link_bytes.items()
         if not payload_is_as_predicted(
             row["measured_payload_bytes"],
             row["predicted_payload_bytes"] - row["background_payload_bytes"],
-            RESENT_BYTES_PER_DROP * dropped,
+            resent_bytes,
             (row["background_least_bytes"], row["background_most_bytes"]),
         )
     ]
+
+
+def repeated_packets(evidence: Evidence) -> int:
+    """Return how many packets islands sent again for sums in the network, by their own counters.
+
+    They are repeated when a result is late, which no dropped frame need be the reason of.
+    """
+    ends = ends_of(evidence).values()
+    return sum(int(row.get("counters", {}).get("repeats", 0)) for row in ends)
 
 
 def payload_is_as_predicted(
