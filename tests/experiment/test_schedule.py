@@ -73,6 +73,19 @@ def test_workers_read_what_is_written_for_them(tmp_path: Path) -> None:
     assert read.cycle == (1, 0)
 
 
+def test_where_no_round_is_one_clique_the_best_ring_takes_the_last_mean(tmp_path: Path) -> None:
+    roster = Roster(4, ("A", "B", "C", "D"))
+
+    def final_of(*rounds: PlannedRound) -> tuple[str, tuple[int, ...]]:
+        file = tmp_path / "schedule.json"
+        file.write_text(worker_file(schedule(*rounds), [1.0] * len(rounds), [None] * len(rounds)))
+        final = load_schedule(file, roster).final
+        return final.kind, final.ranks
+
+    assert final_of(*PAIRS) == ("ring", (3, 2, 1, 0))
+    assert final_of(PAIRS[0], a_round(("A", "B", "C", "D"))) == ("exchange", (0, 1, 2, 3))
+
+
 def test_a_schedule_survives_its_way_into_a_run() -> None:
     made = schedule_of(RING, Accelerators(), NINE, MESSAGE_BYTES)
     assert schedules.from_data(json.loads(json.dumps(schedules.to_data(made)))) == made
