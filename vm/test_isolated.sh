@@ -86,13 +86,14 @@ up() {
 
 doctor() {
   in_machine 'make doctor; uname -r; lsmod | grep -e sch_netem -e openvswitch'
-  grep -E '^sch_netem' "$RESULTS/doctor.txt" && grep -E '^openvswitch' "$RESULTS/doctor.txt"
+  grep -q '^sch_netem' "$RESULTS/doctor.txt" && grep -q '^openvswitch ' "$RESULTS/doctor.txt" &&
+    grep -q 'forward in the kernel, links are shaped by netem' "$RESULTS/doctor.txt"
 }
 
 links() {
   in_machine "sudo env ATOLL_TIMING_SLACK=$SLACK .venv/bin/python -m pytest -q --timeout=900 \
     -p no:cacheprovider -k 'not linkd' tests/links/test_tolerance.py"
-  ! grep 'SKIPPED.*netem does not work' "$RESULTS/links.txt"
+  ! grep -q 'SKIPPED.*netem does not work' "$RESULTS/links.txt"
 }
 
 # The rates are those that an emulated processor can send at.
