@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from workloads.collectives.agreement import Statement
 from workloads.collectives.base import Collective
 from workloads.collectives.board import Board
 from workloads.collectives.clique import Clique
@@ -132,6 +135,8 @@ class Assembly:
         pace = (pace_mbps or choice.pace_mbps) if choice.kind == EXCHANGE else None
         mesh = open_mesh(self._meeting.board, clique, where, label, self._limit_s, pace)
         transport = open_transport(clique, mesh, group, self._limit_s)
+        if group is not None:
+            _await_listeners(mesh)
         return NetworkCollective(clique, transport, self._watch.explain, self._choice.wide)
 
     def ring(self, flow: tuple[int, ...]) -> RingCollective:
@@ -171,6 +176,12 @@ class Assembly:
     def part(self) -> None:
         """Part from the other workers: returns when all are done."""
         self._watch.close()
+
+
+def _await_listeners(mesh: Mesh) -> None:
+    """Return when every member listens: what is multicast earlier would have to be sent again."""
+    nothing = np.empty(0, dtype=np.uint8)
+    mesh.share(Statement("open"), nothing, lambda rank, said, size: None if size else nothing)
 
 
 class WholeJob:
