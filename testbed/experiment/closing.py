@@ -34,7 +34,16 @@ def plan_line(job: Job) -> str:
     whole = sum(plans[place].predicted_s for place in job.schedule.cycle)
     total = f", {whole:.2f} s for all {passes} rounds of a cycle" if passes > 1 else ""
     counted = "; ".join(dict.fromkeys(plan.statement for plan in plans))
-    return f"Plan of {job.variant.name}: {shown}{total}, predicted from {counted}"
+    whole_trees = unsplit_words(job.schedule.written.get("unsplit_rounds", ()))
+    return f"Plan of {job.variant.name}: {shown}{total}, predicted from {counted}{whole_trees}"
+
+
+def unsplit_words(rounds: Sequence[int]) -> str:
+    """Return what to say of rounds whose messages the planner would split over several trees."""
+    if not rounds:
+        return ""
+    numbers = ", ".join(str(number + 1) for number in rounds)
+    return f"; round {numbers} was best with messages split over trees, and runs with whole ones"
 
 
 def clique_words(cliques: Sequence[Sequence[str]], kind: str) -> str:

@@ -98,6 +98,7 @@ def constraints_of(choice: PlanChoice, topology: Topology) -> Constraints:
 def _searched(problem: Problem, plan: Plan) -> Schedule:
     rounds = tuple(unsplit(problem, one) for one in plan.rounds)
     written = json.loads(plan.to_json(indent=None))
+    written["unsplit_rounds"] = [n for n, one in enumerate(plan.rounds) if one != rounds[n]]
     return Schedule(rounds, plan.cycle, tuple(reversed(plan.ring.order)), written)
 
 

@@ -168,3 +168,18 @@ def test_a_clique_of_several_rounds_is_one_group_paced_for_the_fullest() -> None
 
 def test_kinds_over_tcp_have_no_groups() -> None:
     assert groups_of([*PAIRS, a_round(("A", "B", "C"), kind="ring")]) == []
+
+
+def test_a_plan_that_splits_messages_over_trees_says_which_rounds_run_with_whole_ones() -> None:
+    # Uneven rates are what makes a message better off on several trees.
+    network = load("netstorm_nine").scaled(0.01)
+    plan = PlanChoice(objective="exchange")
+    variant = Variant(capability="aggregation", collective="aggregation", plan=plan)
+    made = schedule_of(variant, Accelerators(), network, MESSAGE_BYTES)
+    split = [
+        number
+        for number, one in enumerate(made.written["rounds"])
+        if any(tree["share"] < 1 for tree in one["trees"])
+    ]
+    assert made.written["unsplit_rounds"] == split == [0]
+    assert all(tree.share == 1 for one in made.rounds for tree in one.trees)
