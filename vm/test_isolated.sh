@@ -28,9 +28,16 @@ fail() {
 
 # step NAME COMMAND...: its output goes to NAME.txt, its last lines are shown if it fails.
 step() {
-  local name=$1 started=$SECONDS status=0
+  local name=$1 started=$SECONDS status
   shift
-  "$@" >"$RESULTS/$name.txt" 2>&1 </dev/null || status=$?
+  # Not as a condition: a shell does not stop at errors within one.
+  set +e
+  (
+    set -e
+    "$@"
+  ) >"$RESULTS/$name.txt" 2>&1 </dev/null
+  status=$?
+  set -e
   printf '%s %s\n' "$name" $((SECONDS - started)) >>"$RESULTS/times.txt"
   if [ "$status" != 0 ]; then
     tr '\r' '\n' <"$RESULTS/$name.txt" | grep -v 'Progress:' | tail -n 25
@@ -40,7 +47,7 @@ step() {
 }
 
 leave() {
-  [ "$machine_is_up" = no ] || vagrant destroy --force >/dev/null 2>&1 || true
+  if [ "$machine_is_up" = yes ]; then vagrant destroy --force >/dev/null 2>&1 || true; fi
   # What is mounted from in here goes with the namespace; its files do not.
   rm -rf "$STATE"
 }
@@ -80,7 +87,6 @@ in_machine() { vagrant ssh -c "$1"; }
 
 up() {
   vagrant box add --name atoll "$BOX"
-  machine_is_up=yes
   vagrant up
 }
 
@@ -90,10 +96,11 @@ doctor() {
     grep -q 'forward in the kernel, links are shaped by netem' "$RESULTS/doctor.txt"
 }
 
+# netem draws anew each time: of three intervals of 99 %, one is missed once in 33 such suites.
 links() {
   in_machine "sudo env ATOLL_TIMING_SLACK=$SLACK .venv/bin/python -m pytest -q --timeout=900 \
-    -p no:cacheprovider -k 'not linkd' tests/links/test_tolerance.py"
-  ! grep -q 'SKIPPED.*netem does not work' "$RESULTS/links.txt"
+    --reruns 1 -p no:cacheprovider -k 'not linkd' tests/links/test_tolerance.py"
+  if grep -q 'SKIPPED.*netem does not work' "$RESULTS/links.txt"; then return 1; fi
 }
 
 # The rates are those that an emulated processor can send at.
@@ -123,7 +130,6 @@ PYTHON
 
 destroy() {
   vagrant destroy --force
-  machine_is_up=no
   virsh vol-list atoll | awk 'NR > 2 && $1 { print $1 }' |
     xargs -r -n 1 virsh vol-delete --pool atoll
   vagrant box remove --force atoll
@@ -136,7 +142,7 @@ destroy() {
 nothing_is_left() {
   local left
   left=$(virsh list --all --name; virsh net-list --all --name; virsh pool-list --all --name
-    pgrep -a -e qemu-system || true)
+    pgrep -a qemu-system || true)
   echo "$left"
   [ -z "${left//[[:space:]]/}" ]
 }
@@ -146,6 +152,7 @@ main() {
   trap 'exit 130' INT
   trap 'exit 143' TERM
   step libvirt start_libvirt
+  machine_is_up=yes
   step up up
   step doctor doctor
   step provision vagrant provision
@@ -158,6 +165,7 @@ main() {
     sleep infinity
   fi
   step destroy destroy
+  machine_is_up=no
   step left nothing_is_left
   say "all of it in $((SECONDS)) s; the results are in ${RESULTS#"$PWD/"}"
 }
