@@ -12,6 +12,12 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run: what fails for a reader fails for whoever looks into it.
+# `--hypothesis-profile=default` draws others.
+settings.register_profile("reproducible", derandomize=True)
+settings.load_profile("reproducible")
 
 Measured = TypeVar("Measured")
 

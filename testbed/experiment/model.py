@@ -17,11 +17,10 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from schedules.plan import Collective, Objective
 from testbed.experiment.background_model import BackgroundFlow, RateMbps, TenantJob
 
 Capability = Literal["unicast", "multicast", "aggregation", "multicast+aggregation"]
-Collective = Literal["ring", "exchange", "multicast", "aggregation", "innetwork"]
-Objective = Literal["exchange", "fair", "mean", "consensus"]
 OuterKind = Literal["mean", "diloco", "none"]
 WorkloadKind = Literal["characters", "digits", "replay"]
 

@@ -328,8 +328,10 @@ def ring_cliques(
     coarse = _packet_segments(cliques, routes, message_bytes)
     rings = [Ring(wires, clique, message_bytes, tcp, coarse) for clique in cliques]
     first, later = (_run_together(rings, wires) for _ in range(2))
+    # Segments that the first time come singly may, later, stand in each other's way a little.
     return [
-        CliqueForecast(ring.sites, later[place], first[place]) for place, ring in enumerate(rings)
+        CliqueForecast(ring.sites, again, max(once, again))
+        for ring, once, again in zip(rings, first, later, strict=True)
     ]
 
 

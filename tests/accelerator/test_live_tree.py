@@ -21,18 +21,13 @@ from testbed.accelerator.twin import Sent
 from testbed.links.namespace import NetworkNamespace
 from tests.accelerator.members import Branch, Member, expected
 from tests.accelerator.test_properties import contributions
+from tests.ports import free_port
 from workloads.innetwork.protocol import Areas, Element, Packet, PacketType, decode, encode
 
 SUMS = {"root": ("m0", "west", "east"), "west": ("m1", "m2"), "east": ("m3", "far"), "far": ("m4",)}
 MEMBERS = ("m0", "m1", "m2", "m3", "m4")
 KEY, JOB, SEQUENCES, WINDOW = 31, 8, 60, 8
 TICK_S, LIMIT_S = 0.005, 60.0
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Clique:
@@ -42,7 +37,7 @@ class Clique:
         self.areas = contributions(len(MEMBERS), SEQUENCES, 7)
         self.sockets = {name: self._socket(stack) for name in MEMBERS}
         addresses = {name: Address(*it.getsockname()) for name, it in self.sockets.items()}
-        addresses |= {name: Address("127.0.0.1", free_port()) for name in SUMS}
+        addresses |= {name: Address("127.0.0.1", free_port(socket.SOCK_DGRAM)) for name in SUMS}
         results = tuple(addresses[name] for name in MEMBERS)
         self.shape = Shape(SUMS, MEMBERS, addresses, results)
         self.accelerators = {

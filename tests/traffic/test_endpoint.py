@@ -10,16 +10,11 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
 from workloads.traffic.flows import FlowEnd, dump_ends
 
 LOOPBACK = "127.0.0.1"
 ON_S = 1.0
-
-
-def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def both_ends(**fields: Any) -> list[FlowEnd]:
