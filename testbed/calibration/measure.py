@@ -73,6 +73,7 @@ def calibrate(wan: Emulation, thorough: bool = False) -> Calibration:
     """
     started = time.monotonic()
     effort, tolerance = (THOROUGH, THOROUGH_TOLERANCE) if thorough else (QUICK, QUICK_TOLERANCE)
+    tolerance = tolerance.with_grain(wan.release_grain_us)
     rules = Rules(effort, tolerance, wan.topology.mtu_bytes)
     results = in_own_thread(lambda: _settle(ways_of(wan), wan.links, rules), wan.realtime)
     return Calibration(results, tolerance, time.monotonic() - started, thorough)

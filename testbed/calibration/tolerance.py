@@ -8,7 +8,7 @@ place, while a wrong link stays wrong.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,19 @@ class Tolerance:
     median_delay_ms: float
     p99_delay_ms: float
     loss_doubt: float
+
+    def with_grain(self, release_grain_us: int) -> Tolerance:
+        """Return what is tolerated of links that let frames within a grain leave together.
+
+        A frame then leaves up to half a grain too late or too early; where no delay is asked for
+        it cannot be early, so that the median itself is late by up to that.
+        """
+        half_ms = release_grain_us / 2000
+        return replace(
+            self,
+            median_delay_ms=self.median_delay_ms + half_ms,
+            p99_delay_ms=self.p99_delay_ms + half_ms,
+        )
 
 
 QUICK_TOLERANCE = Tolerance(rate_pct=2.0, median_delay_ms=0.5, p99_delay_ms=5.0, loss_doubt=0.001)

@@ -62,6 +62,12 @@ class EmulationOptions:
         """Whether the data path gets real-time priority."""
         return self.network.realtime
 
+    @property
+    def release_grain_us(self) -> int:
+        """How long links let frames wait for one another; netem lets each go at its own time."""
+        grouped = self.network.throughput and self.link_backend == "linkd"
+        return THROUGHPUT_GRAIN_US if grouped else 0
+
 
 @dataclass(frozen=True)
 class Emulation:
@@ -71,6 +77,7 @@ class Emulation:
         topology: as emulated, rates scaled.
         bring_up_s: seconds from the start of building until every switch had confirmed.
         realtime: whether the data path has real-time priority.
+        release_grain_us: links let what is due within this time leave together; 0 for each at once.
     """
 
     topology: Topology
@@ -82,6 +89,7 @@ class Emulation:
     accelerators: Accelerators
     bring_up_s: float
     realtime: bool
+    release_grain_us: int = 0
 
     def island_prefix(self, site: str) -> list[str]:
         """Return the command prefix that enters an island's namespaces."""
@@ -136,6 +144,7 @@ def emulation(
             accelerators=accelerators,
             bring_up_s=bring_up_s,
             realtime=options.realtime,
+            release_grain_us=options.release_grain_us,
         )
         with _dead_parts_named(wan):
             yield wan
@@ -180,8 +189,9 @@ def join_links(
     if options.link_backend == "netem":
         backend = NetemBackend()
     else:
-        grain_us = THROUGHPUT_GRAIN_US if options.network.throughput else 0
-        backend = LinkdBackend.start(directory, realtime=options.realtime, grain_us=grain_us)
+        backend = LinkdBackend.start(
+            directory, realtime=options.realtime, grain_us=options.release_grain_us
+        )
     queue_ms = max(asked_round_trips(routes).values(), default=0.0)
     try:
         for wire in network.wires:

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from testbed.calibration import Calibration, CalibrationError, DirectionResult, Tolerance
+from testbed.calibration import (
+    QUICK_TOLERANCE,
+    Calibration,
+    CalibrationError,
+    DirectionResult,
+    Tolerance,
+)
 from testbed.calibration.figures import (
     Measured,
     arrival_rate_mbps,
@@ -247,3 +253,9 @@ def test_people_see_a_row_for_each_direction_even_of_dead_links() -> None:
     assert verdict(calibration(result("A"))) == (
         "worst rate error +0.50 %, worst delay error +0.100 ms"
     )
+
+
+def test_links_that_release_by_the_millisecond_may_be_late_by_half_of_it() -> None:
+    tolerated = QUICK_TOLERANCE.with_grain(1000)
+    assert (tolerated.median_delay_ms, tolerated.p99_delay_ms) == (1.0, 5.5)
+    assert QUICK_TOLERANCE.with_grain(0) == QUICK_TOLERANCE

@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.root, pytest.mark.slow]
 
 ATOLL = str(Path(sys.executable).with_name("atoll"))
 DISTURBED_STEAL_PCT = 3.0
+QUICKLY = ("--no-calibrate", "--no-report")
 SCHEMAS = Path(testbed.record.__file__).parent / "schemas"
 
 
@@ -120,7 +121,7 @@ def test_nothing_of_the_run_is_left_but_its_record(nine_cities: Path) -> None:
 
 
 def test_the_same_seed_trains_to_the_same_parameters_and_capture_agrees(tmp_path: Path) -> None:
-    words = ("three_city", "--rounds", "1", "--local-steps", "2", "--seed", "7")
+    words = ("three_city", "--rounds", "1", "--local-steps", "2", "--seed", "7", *QUICKLY)
     hashes = []
     for name, more in (("a", ["--capture"]), ("b", ["--json"])):
         done = emulate_to_the_end(tmp_path / name, *words, *more)
@@ -141,7 +142,7 @@ def sent_sites() -> list[str]:
 
 
 def test_a_worker_that_cannot_work_ends_the_run_with_its_name(tmp_path: Path) -> None:
-    done = emulate(tmp_path, "three_city", "--rounds", "1", "--timeout-s", "1")
+    done = emulate(tmp_path, "three_city", "--rounds", "1", "--timeout-s", "1", *QUICKLY)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith("atoll: ")
