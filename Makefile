@@ -22,7 +22,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 #@ COLLECTIVE=ring    emulate: how cliques exchange: exchange, multicast, aggregation, innetwork
 #@ CAPTURE=1          emulate: capture every link into the run record
 #@ FILE=<path>        run: an experiment, such as experiments/diloco.yaml
-#@ REPETITIONS=3      compare: trainings of every variant
+#@ REPETITIONS=2      compare: trainings of every variant
 #@ RUN=<id>           clean: this run only
 #@ TESTS=tests/links  test: this part of the tests only
 EMULATE_FLAGS = $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SCALE),--rate-scale $(SCALE)) \
