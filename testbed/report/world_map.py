@@ -29,9 +29,8 @@ from topologies.cartography import (
 )
 from topologies.labels import Labels, spots_around
 from topologies.model import Direction, Site, Topology
-from topologies.picture import INSET_SIZE, STYLE, emptiest_corner
+from topologies.picture import INSET_SIZE, MOST_NAMED_SITES, STYLE, emptiest_corner
 
-MOST_NAMED_SITES = 40
 UNITS_PER_INCH = 72
 LAND_STEPS_PER_DEGREE = 100
 POINTS_OF_ARC, POINTS_OF_ARC_LARGE = 25, 11

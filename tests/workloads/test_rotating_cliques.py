@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import cycle
@@ -17,6 +16,7 @@ import pytest
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess
 from testbed.accelerator.process import Place as AcceleratorPlace
+from tests.workloads.awaiting import await_round
 from tests.workloads.loopback_group import Loopback
 from workloads.innetwork.job import GroupJob, MemberPlace, TreeJob, dump_groups
 from workloads.training.estimates import consensus_of_round
@@ -287,12 +287,3 @@ def test_a_kind_that_needs_the_network_without_a_job_file_is_told_before_anybody
         assert outcome.exit_code == 2
         text = "error: the schedule has cliques of multicast: give --job-file FILE\n"
         assert outcome.stderr == text
-
-
-def await_round(path: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if path.exists() and any(e["event"] == "round" for e in read_events(path)):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"no round in {path} within a minute")

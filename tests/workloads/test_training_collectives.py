@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess
 from testbed.accelerator.process import Place as AcceleratorPlace
+from tests.workloads.awaiting import await_round
 from tests.workloads.loopback_group import Loopback
 from workloads.innetwork.job import GroupJob, MemberPlace, TreeJob, dump_groups
 from workloads.training.records import read_events
@@ -108,12 +108,3 @@ def test_workers_with_other_collectives_are_told_apart(
     ]
     said = [nursery.finish(worker).stderr for worker in workers]
     assert all("rank 1 has collective=exchange" in words for words in said), said
-
-
-def await_round(path: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if path.exists() and any(e["event"] == "round" for e in read_events(path)):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"no round in {path} within a minute")
