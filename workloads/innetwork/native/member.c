@@ -48,6 +48,9 @@ static bool is_outstanding(const struct member *m, uint64_t sequence) {
     return sequence >= m->passage.base && sequence < m->filled && sequence < m->passage.end;
 }
 
+/* Nothing new follows: the network is idle, and what is lost now holds everybody up. */
+static bool is_at_tail(const struct member *m) { return m->next_sequence == m->passage.end; }
+
 /* --- sending ---------------------------------------------------------------------------------- */
 
 static struct outgoing *next_packet(struct member *m, const struct sockaddr_in *to) {
@@ -207,12 +210,13 @@ static void start_probe_timer(struct member *m, uint64_t now) {
 
 /* New packets and repairs in turn, so that neither stands in the way of the other. */
 static void send_what_may(struct member *m, uint64_t now) {
-    bool sent = false;
+    bool sent = false, repaired = false;
     while (m->flow.next_send_us <= now) {
         bool can_send = may_send(m);
         if (m->repairs && (m->repair_is_next || !can_send)) {
             send_next_repair(m, now);
             m->repair_is_next = false;
+            repaired = true;
         } else if (can_send) {
             send_next(m, now);
             m->repair_is_next = true;
@@ -221,9 +225,8 @@ static void send_what_may(struct member *m, uint64_t now) {
             break;
         }
     }
-    if (!sent) return;
-    start_probe_timer(m, now);
-    if (m->next_sequence != m->passage.end) return;
+    if (sent) start_probe_timer(m, now);
+    if (!(sent || repaired) || !is_at_tail(m)) return;
     m->flushes_left = FLUSHES;
     m->flush_at_us = now;
     advance_base(m);
@@ -237,7 +240,7 @@ static void send_flush(struct member *m, uint64_t now) {
     m->flush_at_us = now + FLUSH_INTERVAL_US;
 }
 
-static void send_ask(struct member *m, const struct stream *stream, uint64_t sequence,
+static void send_one_ask(struct member *m, const struct stream *stream, uint64_t sequence,
                      uint32_t number, uint8_t flags) {
     struct outgoing *packet = next_packet(m, &stream->ask);
     packet->header.type = ATOLL_ASK;
@@ -247,6 +250,13 @@ static void send_ask(struct member *m, const struct stream *stream, uint64_t seq
     packet->header.number = number;
     packet->header.sequence = sequence;
     m->count.asks++;
+}
+
+/* At the tail twice: of eight links that lose 1 % each, ask and answer get through in 85 of 100. */
+static void send_ask(struct member *m, const struct stream *stream, uint64_t sequence,
+                     uint32_t number, uint8_t flags) {
+    send_one_ask(m, stream, sequence, number, flags);
+    if (is_at_tail(m)) send_one_ask(m, stream, sequence, number, flags);
 }
 
 /* --- what comes ------------------------------------------------------------------------------- */
