@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +17,11 @@ from rich.table import Table
 from schedules.cli import bounds_command, plan_command
 from testbed.benching.cli import bench_app
 from testbed.cli_options import (
+    BuildOptions,
     Calibrate,
-    Congestion,
     Datapath,
-    FanIn,
     Json,
+    LimitOptions,
     Links,
     RealTime,
     RunId,
@@ -30,9 +30,8 @@ from testbed.cli_options import (
     Seed,
     Site,
     Sites,
-    SumRate,
-    SumSlots,
     Topo,
+    unfolded,
 )
 from testbed.comparing.cli import compare_command
 from testbed.experiment.cli import emulate_command, run_command
@@ -104,6 +103,7 @@ def calibrate_topology(
 
 
 @app.command()
+@unfolded
 def up(
     topology: Topo = "nine_city",
     controller: Annotated[
@@ -111,30 +111,23 @@ def up(
     ] = None,
     rate_scale: Scale = None,
     seed: Seed = 1,
-    datapath: Datapath = None,
-    links: Links = None,
-    congestion_control: Congestion = "cubic",
-    realtime: RealTime = True,
+    *,
+    build: BuildOptions,
     calibrate: Calibrate = True,
     accelerators: Sites = None,
-    accelerator_rate_mbps: SumRate = None,
-    accelerator_slots: SumSlots = None,
-    accelerator_fan_in: FanIn = None,
+    limits: LimitOptions,
     runs: Runs = Path("runs"),
 ) -> None:
     """Build the WAN and hold it until Ctrl-C, for `exec`, `shell` and your own controller."""
-    choices = RunChoices(
-        "up", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
-    )
+    choices = RunChoices("up", topology, rate_scale, **asdict(build), runs=runs, seed=seed)
     file = _application(controller) if controller else None
     if file and accelerators:
         raise UserError("--accelerators: traffic is steered to them by our own controller alone")
-    limits = accelerator_limits(accelerator_rate_mbps, accelerator_slots, accelerator_fan_in)
     more = {
         "controller_file": file,
         "calibrate": calibrate,
         "accelerators": accelerator_sites(accelerators, load(topology)),
-        "accelerator_limits": limits,
+        "accelerator_limits": accelerator_limits(*astuple(limits)),
     }
     raise typer.Exit(launch(choices, more, make_console()))
 

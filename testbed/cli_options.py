@@ -1,9 +1,17 @@
-"""Options and arguments that several commands share, each told once."""
+"""Options and arguments that several commands share, each told once.
+
+Options that go together are fields of a dataclass. A command takes the dataclass as one parameter,
+and `unfolded` shows Typer, which reads signatures, a parameter for every field in its place.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -40,3 +48,67 @@ SumSlots = Annotated[
 FanIn = Annotated[
     int | None, typer.Option("--accelerator-fan-in", min=1, max=64, help="Children of a tree.")
 ]
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How the WAN is built; None leaves it to the machine."""
+
+    datapath: Datapath = None
+    links: Links = None
+    congestion_control: Congestion = "cubic"
+    realtime: RealTime = True
+
+
+@dataclass(frozen=True)
+class TrainingOptions(BuildOptions):
+    """How trainings are carried out on it, whichever they are."""
+
+    runs: Runs = Path("runs")
+    timeout_s: TimeLimit = 900.0
+    calibrate: Calibrate = True
+
+
+@dataclass(frozen=True)
+class LimitOptions:
+    """What an accelerator can do at most; None leaves it unlimited."""
+
+    accelerator_rate_mbps: SumRate = None
+    accelerator_slots: SumSlots = None
+    accelerator_fan_in: FanIn = None
+
+
+def unfolded(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose signature has, for each of its dataclasses, a parameter a field."""
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    groups = {one.name: one.annotation for one in parameters if _is_group(one.annotation)}
+
+    @wraps(command)
+    def folding(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
+        command(**given)
+
+    shown = [part for one in parameters for part in _parts(one)]
+    vars(folding)["__signature__"] = inspect.Signature(shown)
+    folding.__annotations__ = {one.name: one.annotation for one in shown}
+    return folding
+
+
+def _is_group(annotation: Any) -> bool:
+    return is_dataclass(annotation)
+
+
+def _parts(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Yield a parameter for every field of a dataclass, or the parameter itself."""
+    if not _is_group(parameter.annotation):
+        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        return
+    types = get_type_hints(parameter.annotation, include_extras=True)
+    for one in fields(parameter.annotation):
+        yield inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=one.default,
+            annotation=types[one.name],
+        )

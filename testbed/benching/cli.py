@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -22,20 +22,16 @@ from testbed.benching.options import (
     sizes,
 )
 from testbed.cli_options import (
+    BuildOptions,
     Calibrate,
-    Congestion,
-    Datapath,
-    FanIn,
     Json,
-    Links,
-    RealTime,
+    LimitOptions,
     Runs,
     Scale,
     Seed,
     Sites,
-    SumRate,
-    SumSlots,
     Topo,
+    unfolded,
 )
 from testbed.doctor import Report
 from testbed.experiment.memory import check_memory
@@ -67,6 +63,7 @@ def bench() -> None:
 
 
 @bench_app.command()
+@unfolded
 def collective(
     topology: Topo = "nine_city",
     collective: Kinds = ALL_KINDS,
@@ -78,15 +75,11 @@ def collective(
     loss_pct: Annotated[float, typer.Option(help="Added to every link direction.")] = 0.0,
     duplicate_pct: Annotated[float, typer.Option(help="Added to every link direction.")] = 0.0,
     accelerators: Sites = "all",
-    accelerator_rate_mbps: SumRate = None,
-    accelerator_slots: SumSlots = None,
-    accelerator_fan_in: FanIn = None,
+    *,
+    limits: LimitOptions,
     rate_scale: Scale = None,
     seed: Seed = 1,
-    datapath: Datapath = None,
-    links: Links = None,
-    congestion_control: Congestion = "cubic",
-    realtime: RealTime = True,
+    build: BuildOptions,
     calibrate: Calibrate = True,
     timeout_s: Annotated[float, typer.Option(min=1.0, help="Limit of each kind.")] = 600.0,
     runs: Runs = Path("runs"),
@@ -106,15 +99,13 @@ def collective(
     sites = accelerator_sites(accelerators, load(topology)) if needed else ()
     if needed and not sites:
         raise UserError("--accelerators: aggregation and innetwork need one at some site")
-    choices = RunChoices(
-        "bench", topology, rate_scale, datapath, links, congestion_control, realtime, runs, seed
-    )
-    limits = accelerator_limits(accelerator_rate_mbps, accelerator_slots, accelerator_fan_in)
-    _rehearse(options, topology, rate_scale, alike(sites, limits))
+    choices = RunChoices("bench", topology, rate_scale, **asdict(build), runs=runs, seed=seed)
+    given = accelerator_limits(*astuple(limits))
+    _rehearse(options, topology, rate_scale, alike(sites, given))
     more = {
         "bench": asdict(options),
         "accelerators": sites,
-        "accelerator_limits": limits,
+        "accelerator_limits": given,
         "calibrate": calibrate,
         "timeout_s": timeout_s,
         "as_json": as_json,

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from testbed.cli_options import (
-    Calibrate,
-    Congestion,
-    Datapath,
-    Json,
-    Links,
-    RealTime,
-    Runs,
-    Scale,
-    TimeLimit,
-)
+from testbed.cli_options import Json, Scale, TrainingOptions, unfolded
 from testbed.comparing.asked import comparison_asked
 from testbed.experiment.running import RunOptions, run_experiment
 from testbed.progress import make_console
 from testbed.record.reader import find_run
 
 
+@unfolded
 def compare_command(
     what: Annotated[
         str, typer.Argument(help="A topology, or the file of an experiment.")
@@ -42,18 +34,13 @@ def compare_command(
         str | None, typer.Option("--run", help="Compare what this run has recorded instead.")
     ] = None,
     rate_scale: Scale = None,
-    datapath: Datapath = None,
-    links: Links = None,
-    congestion_control: Congestion = "cubic",
-    realtime: RealTime = True,
-    runs: Runs = Path("runs"),
-    timeout_s: TimeLimit = 900.0,
-    calibrate: Calibrate = True,
+    *,
+    how: TrainingOptions,
     as_json: Json = False,
 ) -> None:
     """Train every variant again and again, in turn, and say who is faster and what is noise."""
     if recorded is not None:
-        show(find_run(recorded, runs), as_json)
+        show(find_run(recorded, how.runs), as_json)
         return
     experiment = comparison_asked(
         what,
@@ -62,22 +49,13 @@ def compare_command(
         settings=settings or [],
         variants=variants or [],
     )
-    options = RunOptions(
-        datapath,
-        links,
-        congestion_control,
-        realtime,
-        runs,
-        timeout_s,
-        calibrate=calibrate,
-        as_json=as_json,
-    )
     from testbed.comparing.merging import without_doubles
 
     merged = without_doubles(experiment)
     console = make_console(stderr=as_json)
     for note in merged.notes():
         console.print(note, highlight=False, markup=False, soft_wrap=True)
+    options = RunOptions(**asdict(how), as_json=as_json)
     raise typer.Exit(run_experiment(merged.experiment, options))
 
 

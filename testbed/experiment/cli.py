@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,23 +10,16 @@ import typer
 
 from schedules.capabilities import OWN_COLLECTIVE
 from testbed.cli_options import (
-    Calibrate,
     Capture,
-    Congestion,
-    Datapath,
-    FanIn,
     Json,
-    Links,
-    RealTime,
+    LimitOptions,
     Reported,
-    Runs,
     Scale,
     Seed,
     Sites,
-    SumRate,
-    SumSlots,
-    TimeLimit,
     Topo,
+    TrainingOptions,
+    unfolded,
 )
 from testbed.experiment.file import experiment_of, load_experiment, only_variants
 from testbed.experiment.running import RunOptions, run_experiment
@@ -33,6 +27,7 @@ from testbed.launch import accelerator_sites, checked_scale
 from topologies.files import load
 
 
+@unfolded
 def run_command(
     file: Annotated[Path, typer.Argument(help="An experiment, such as experiments/diloco.yaml.")],
     settings: Annotated[
@@ -43,30 +38,14 @@ def run_command(
         list[str] | None, typer.Option("--variant", help="Only this one; may be repeated.")
     ] = None,
     capture: Capture = False,
-    datapath: Datapath = None,
-    links: Links = None,
-    congestion_control: Congestion = "cubic",
-    realtime: RealTime = True,
-    runs: Runs = Path("runs"),
-    timeout_s: TimeLimit = 900.0,
-    calibrate: Calibrate = True,
+    *,
+    how: TrainingOptions,
     report: Reported = True,
     as_json: Json = False,
 ) -> None:
     """Carry out an experiment: train its variants over one standing WAN, and compare them."""
     experiment = only_variants(load_experiment(file, settings or []), variants or [])
-    options = RunOptions(
-        datapath,
-        links,
-        congestion_control,
-        realtime,
-        runs,
-        timeout_s,
-        capture,
-        calibrate,
-        as_json,
-        report,
-    )
+    options = RunOptions(**asdict(how), capture=capture, as_json=as_json, report=report)
     raise typer.Exit(run_experiment(experiment, options))
 
 
@@ -92,6 +71,7 @@ Fragments = Annotated[
 ]
 
 
+@unfolded
 def emulate_command(
     topology: Topo = "nine_city",
     rounds: Rounds = 6,
@@ -104,19 +84,12 @@ def emulate_command(
     collective: Kind = None,
     overlap_fragments: Fragments = 0,
     accelerators: Sites = None,
-    accelerator_rate_mbps: SumRate = None,
-    accelerator_slots: SumSlots = None,
-    accelerator_fan_in: FanIn = None,
+    *,
+    limits: LimitOptions,
     rate_scale: Scale = None,
     seed: Seed = 1,
     capture: Capture = False,
-    datapath: Datapath = None,
-    links: Links = None,
-    congestion_control: Congestion = "cubic",
-    realtime: RealTime = True,
-    runs: Runs = Path("runs"),
-    timeout_s: TimeLimit = 900.0,
-    calibrate: Calibrate = True,
+    how: TrainingOptions,
     report: Reported = True,
     as_json: Json = False,
 ) -> None:
@@ -137,24 +110,13 @@ def emulate_command(
     asked["accelerators"] = _given(
         {
             "sites": sites,
-            "rate_mbps": _real_mbps(accelerator_rate_mbps, rate_scale, topology),
-            "slots": accelerator_slots,
-            "fan_in": accelerator_fan_in,
+            "rate_mbps": _real_mbps(limits.accelerator_rate_mbps, rate_scale, topology),
+            "slots": limits.accelerator_slots,
+            "fan_in": limits.accelerator_fan_in,
         }
     )
     experiment = experiment_of(_given(asked))
-    options = RunOptions(
-        datapath,
-        links,
-        congestion_control,
-        realtime,
-        runs,
-        timeout_s,
-        capture,
-        calibrate,
-        as_json,
-        report,
-    )
+    options = RunOptions(**asdict(how), capture=capture, as_json=as_json, report=report)
     raise typer.Exit(run_experiment(experiment, options))
 
 
