@@ -29,7 +29,8 @@ class Order:
             for; see `testbed.experiment.schedule.to_data`.
         accelerators: sites that get an accelerator.
         accelerator_limits: of each of them; see `testbed.accelerator.process.Limits`.
-        bench: what to measure, for the action `bench`; see `testbed.benching.options`.
+        bench: for the action `bench`, the `options` (see `testbed.benching.options`) and what is
+            `planned` for each kind of collective (see `testbed.benching.cliques`).
         throughput: whether switch daemons rather move many packets than each at once.
         calibrate: whether links are measured before they are relied on.
         timeout_s: limit of each training.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Annotated
 import typer
 
 from schedules.capabilities import COLLECTIVES
-from testbed.accelerator.process import Limits
-from testbed.benching.cliques import needs_accelerators
-from testbed.benching.drawing import draw
+from testbed.benching.cliques import needs_accelerators, to_data
+from testbed.benching.drawing import plan_on_paper
 from testbed.benching.options import (
     BenchOptions,
     checked_collectives,
@@ -35,7 +33,6 @@ from testbed.cli_options import (
 )
 from testbed.doctor import Report
 from testbed.experiment.memory import check_memory
-from testbed.innetwork.layout import DrawnWan
 from testbed.innetwork.limits import alike
 from testbed.launch import (
     RunChoices,
@@ -47,6 +44,7 @@ from testbed.launch import (
 from testbed.progress import make_console
 from topologies.errors import UserError
 from topologies.files import load
+from topologies.model import Topology
 
 bench_app = typer.Typer(help="Measure on an emulated WAN.", no_args_is_help=True)
 
@@ -101,26 +99,23 @@ def collective(
         raise UserError("--accelerators: aggregation and innetwork need one at some site")
     choices = RunChoices("bench", topology, rate_scale, **asdict(build), runs=runs, seed=seed)
     given = accelerator_limits(*astuple(limits))
-    _rehearse(options, topology, rate_scale, alike(sites, given))
+    emulated = _emulated(topology, rate_scale)
+    drawn = plan_on_paper(emulated, options.collectives, alike(sites, given))
     more = {
-        "bench": asdict(options),
+        "bench": {"options": asdict(options), "planned": to_data(drawn.planned)},
         "accelerators": sites,
         "accelerator_limits": given,
         "calibrate": calibrate,
         "timeout_s": timeout_s,
         "as_json": as_json,
     }
-    fits = partial(_check_memory, options, len(load(topology).codes))
+    fits = partial(_check_memory, options, len(emulated.codes))
     raise typer.Exit(launch(choices, more, make_console(stderr=as_json), fits))
 
 
-def _rehearse(
-    options: BenchOptions, name: str, rate_scale: float | None, limits: Mapping[str, Limits]
-) -> None:
-    """Refuse what the network could not do, before any of it is built."""
+def _emulated(name: str, rate_scale: float | None) -> Topology:
     topology = load(name)
-    emulated = topology.scaled(checked_scale(rate_scale, topology))
-    draw(DrawnWan.of(emulated, limits), options.collectives, limits)
+    return topology.scaled(checked_scale(rate_scale, topology))
 
 
 def _check_memory(options: BenchOptions, islands: int, report: Report) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from schedules.capabilities import INNETWORK, Capabilities
 from schedules.constraints import Constraints
@@ -89,6 +93,22 @@ def _plan_everybody(topology: Topology, capabilities: Capabilities, kind: str) -
     if len(planned.rounds) != 1:
         raise UserError(f"{kind}: all islands in one clique need one round")
     return replace(planned, rounds=(unsplit(problem, planned.rounds[0]),))
+
+
+@cache
+def _plans_format() -> TypeAdapter[dict[str, Planned]]:
+    return TypeAdapter(dict[str, Planned])
+
+
+def to_data(planned: Mapping[str, Planned]) -> dict[str, Any]:
+    """Return the plans of all kinds as plain data that `from_data` reads back."""
+    data: dict[str, Any] = _plans_format().dump_python(dict(planned), mode="json")
+    return data
+
+
+def from_data(data: Mapping[str, Any]) -> dict[str, Planned]:
+    """Return the plans that `to_data` wrote."""
+    return _plans_format().validate_python(data)
 
 
 def ring_order(planned: Mapping[str, Planned]) -> tuple[str, ...]:

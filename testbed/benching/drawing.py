@@ -10,9 +10,10 @@ from schedules.capabilities import Accelerator, Capabilities
 from testbed.accelerator.process import Limits
 from testbed.benching.cliques import Planned, needs_accelerators, plan_cliques, ring_order
 from testbed.experiment.trees import groups_of, lay_out_groups
-from testbed.innetwork.layout import Layout, Numbering, Wan
+from testbed.innetwork.layout import DrawnWan, Layout, Numbering, Wan
 from testbed.innetwork.limits import fan_ins
 from topologies.errors import UserError
+from topologies.model import Topology
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,36 @@ class Drawn:
     layouts: Mapping[str, Layout]
 
 
-def draw(wan: Wan, kinds: tuple[str, ...], limits: Mapping[str, Limits]) -> Drawn:
-    """Plan every kind and lay its trees out.
+def plan_on_paper(
+    topology: Topology, kinds: tuple[str, ...], limits: Mapping[str, Limits]
+) -> Drawn:
+    """Plan every kind and lay its trees out, before anything is built.
 
     Args:
-        wan: where; it need not have been built.
+        topology: as emulated, rates scaled.
         kinds: of collectives.
         limits: of accelerators, by the sites that have one.
 
     Raises:
         UserError: the network cannot do a kind; one line says why.
     """
-    planned = plan_cliques(wan.topology, capabilities_for(kinds, limits), kinds)
+    planned = plan_cliques(topology, capabilities_for(kinds, limits), kinds)
+    return draw(DrawnWan.of(topology, limits), planned, limits)
+
+
+def draw(wan: Wan, planned: Mapping[str, Planned], limits: Mapping[str, Limits]) -> Drawn:
+    """Lay the trees of every kind's plan out.
+
+    Args:
+        wan: where; it need not have been built.
+        planned: every kind's plan.
+        limits: of accelerators, by the sites that have one.
+
+    Raises:
+        UserError: trees cannot be laid out; the text says which and why.
+    """
     rank_order = tuple(reversed(ring_order(planned)))
-    in_network = [kind for kind in kinds if planned[kind].round.trees]
+    in_network = [kind for kind, one in planned.items() if one.round.trees]
     groups = [group for kind in in_network for group in groups_of([planned[kind].round])]
     layouts = lay_out_groups(groups, wan, rank_order, Numbering(), limits)
     return Drawn(planned, rank_order, dict(zip(in_network, layouts, strict=True)))

@@ -16,7 +16,7 @@ from typing import Any
 
 from schedules.capabilities import EXCHANGE, RING
 from testbed.accelerator.config import Counters
-from testbed.benching.cliques import Planned
+from testbed.benching.cliques import Planned, from_data
 from testbed.benching.drawing import draw
 from testbed.benching.options import BenchOptions
 from testbed.benching.rows import Measured, rows_of
@@ -74,10 +74,11 @@ class Bench:
     layouts: Mapping[str, Layout]
 
 
-def prepare(order: Order, wan: Emulation, options: BenchOptions) -> Bench:
-    """Plan every kind and lay its trees out; raises `UserError` for what the network cannot do."""
-    limits = alike(order.accelerators, order.accelerator_limits)
-    drawn = draw(wan, options.collectives, limits)
+def prepare(order: Order, wan: Emulation) -> Bench:
+    """Lay the trees of the plans that the order brings out on a standing WAN."""
+    assert order.bench is not None
+    options, planned = BenchOptions(**order.bench["options"]), from_data(order.bench["planned"])
+    drawn = draw(wan, planned, alike(order.accelerators, order.accelerator_limits))
     return Bench(order, wan, options, drawn.planned, drawn.rank_order, drawn.layouts)
 
 
@@ -98,12 +99,10 @@ def measure_collectives(
     """Measure what the order asks for and write it down; returns the exit code.
 
     Raises:
-        UserError: the network cannot do a kind.
         WorkersFailed: a worker failed; it names the first and its last words.
         RunError: a part of the WAN died, or the time was over.
     """
-    assert order.bench is not None
-    bench = prepare(order, wan, BenchOptions(**order.bench))
+    bench = prepare(order, wan)
     record.amend_manifest(
         plan={kind: json.loads(one.plan.to_json()) for kind, one in bench.planned.items()}
     )

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.accelerator.process import Limits
-from testbed.benching.drawing import Drawn, draw
-from testbed.innetwork.layout import DrawnWan, Layout
+from testbed.benching.drawing import Drawn, plan_on_paper
+from testbed.innetwork.layout import Layout
 from testbed.innetwork.limits import alike, within_limits
 from topologies.errors import UserError
 from topologies.files import load
@@ -19,7 +19,7 @@ TOPOLOGY = load("three_city").scaled(0.01)
 
 def drawn(**limits: float) -> Drawn:
     sites = alike(TOPOLOGY.codes, limits)
-    return draw(DrawnWan.of(TOPOLOGY, sites), KINDS, sites)
+    return plan_on_paper(TOPOLOGY, KINDS, sites)
 
 
 def slots_taken(layouts: list[Layout]) -> Counter[str]:
@@ -68,6 +68,6 @@ def test_a_fan_in_of_one_sums_nothing() -> None:
 def test_a_plan_that_would_split_messages_is_made_with_whole_ones() -> None:
     topology = load("nine_city").scaled(0.01)
     sites = alike(["NYC"], {})
-    made = draw(DrawnWan.of(topology, sites), ("innetwork",), sites)
+    made = plan_on_paper(topology, ("innetwork",), sites)
     assert {tree.share for tree in made.planned["innetwork"].round.trees} == {1.0}
     assert set(made.layouts["innetwork"].accelerators) == {"NYC"}
