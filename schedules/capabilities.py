@@ -12,19 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Literal, get_args
 
 from topologies.errors import UserError
 from topologies.model import Topology
 
-EXCHANGE = "exchange"
-RING = "ring"
-MULTICAST = "multicast"
-AGGREGATION = "aggregation"
-INNETWORK = "innetwork"
-COLLECTIVES = (EXCHANGE, RING, MULTICAST, AGGREGATION, INNETWORK)
+Collective = Literal["exchange", "ring", "multicast", "aggregation", "innetwork"]
+COLLECTIVES: tuple[str, ...] = get_args(Collective)
+EXCHANGE, RING, MULTICAST, AGGREGATION, INNETWORK = COLLECTIVES
 TREE_COLLECTIVES = (MULTICAST, AGGREGATION, INNETWORK)
 
-CAPABILITY_NAMES = ("unicast", "multicast", "aggregation", "multicast+aggregation")
+CapabilityName = Literal["unicast", "multicast", "aggregation", "multicast+aggregation"]
+CAPABILITY_NAMES: tuple[str, ...] = get_args(CapabilityName)
 OWN_COLLECTIVE = dict(
     zip(CAPABILITY_NAMES, (EXCHANGE, MULTICAST, AGGREGATION, INNETWORK), strict=True)
 )

@@ -24,7 +24,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from schedules.bounds import Bound
-from schedules.capabilities import Accelerator, Capabilities
+from schedules.capabilities import Accelerator, Capabilities, Collective
 from schedules.constraints import Constraints
 from topologies.errors import UserError
 
@@ -40,7 +40,6 @@ Units = Annotated[
 Share = Annotated[float, Field(gt=0, le=1 + 1e-6, description="a part, at most 1")]
 Count = Annotated[int, Field(ge=0)]
 Objective = Literal["exchange", "fair", "mean", "consensus"]
-Collective = Literal["exchange", "ring", "multicast", "aggregation", "innetwork"]
 
 _NO_OTHER_FIELDS = ConfigDict(extra="forbid")
 

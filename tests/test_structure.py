@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from schedules import capabilities
+from workloads.collectives import names
+
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("topologies", "schedules", "controller", "workloads", "testbed")
 OUTSIDE_THE_PRODUCT = ("tests", "bench", "docs", "scripts", "vm")
@@ -164,6 +167,14 @@ def test_every_imported_library_is_declared() -> None:
         and not {dist.lower().replace("_", "-") for dist in known.get(name, [])} & declared
     ]
     assert wrong == []
+
+
+# --- what two rooms say that may not import each other -------------------------------------------
+
+
+def test_planner_and_workers_know_the_same_kinds_of_collectives() -> None:
+    assert set(names.ALL_KINDS) == set(capabilities.COLLECTIVES)
+    assert names.NETWORK_KINDS == capabilities.TREE_COLLECTIVES
 
 
 # --- what is never used --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from schedules.capabilities import COLLECTIVES
+from schedules.capabilities import COLLECTIVES, EXCHANGE, MULTICAST
 from testbed.benching.cliques import needs_accelerators, to_data
 from testbed.benching.drawing import plan_on_paper
 from testbed.benching.options import (
@@ -120,7 +120,7 @@ def _emulated(name: str, rate_scale: float | None) -> Topology:
 
 def _check_memory(options: BenchOptions, islands: int, report: Report) -> None:
     """Refuse messages of which workers could not hold what they receive."""
-    received = islands - 1 if {"exchange", "multicast"} & set(options.collectives) else 1
+    received = islands - 1 if {EXCHANGE, MULTICAST} & set(options.collectives) else 1
     available_mib = report.facts.resources.memory_available_mib
     largest = max(options.sizes_bytes)
     check_memory(islands, largest, available_mib, MESSAGES_OF_CHECKING + received)

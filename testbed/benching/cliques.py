@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from schedules.capabilities import INNETWORK, Capabilities
+from schedules.capabilities import AGGREGATION, INNETWORK, Capabilities
 from schedules.constraints import Constraints
 from schedules.network import Network
 from schedules.plan import Plan, PlannedRound
@@ -118,4 +118,4 @@ def ring_order(planned: Mapping[str, Planned]) -> tuple[str, ...]:
 
 def needs_accelerators(kinds: tuple[str, ...]) -> bool:
     """Whether any of these kinds is summed in the network."""
-    return bool({"aggregation", INNETWORK} & set(kinds))
+    return bool({AGGREGATION, INNETWORK} & set(kinds))

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
 
+from schedules.capabilities import EXCHANGE, RING
 from schedules.ring import ring_share
 from testbed.benching.cliques import Planned
 from testbed.measure.series import Series, bytes_between
 from topologies.model import Direction
 
-P2P_KINDS = ("ring", "exchange")
+P2P_KINDS = (RING, EXCHANGE)
 WorkerRows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 

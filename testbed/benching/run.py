@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedules.capabilities import EXCHANGE, RING
+from schedules.capabilities import EXCHANGE
 from testbed.accelerator.config import Counters
 from testbed.benching.cliques import Planned, from_data
 from testbed.benching.drawing import draw
 from testbed.benching.options import BenchOptions
-from testbed.benching.rows import Measured, rows_of
+from testbed.benching.rows import P2P_KINDS, Measured, rows_of
 from testbed.benching.table import bench_table
 from testbed.benching.why import Circumstances, explanations, slower_than_ring
 from testbed.deploy.environment import command_line, worker_environments
@@ -247,10 +247,10 @@ def speed_ups(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for (kind, size), seconds in times.items():
         others = [
             f"{times[other, size] / seconds:.2f} x over {other}"
-            for other in (RING, "exchange")
+            for other in P2P_KINDS
             if other != kind and (other, size) in times
         ]
-        if others and kind not in (RING, "exchange"):
+        if others and kind not in P2P_KINDS:
             lines.append(f"{kind}, {size:,} bytes: {', '.join(others)}")
     return lines
 

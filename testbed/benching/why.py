@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from schedules.capabilities import INNETWORK, MULTICAST, RING, TREE_COLLECTIVES
 from testbed.accelerator.config import Counters
 from workloads.innetwork.job import FRAME_OVERHEAD_BYTES, HEADER_BYTES, GroupJob
 
-IN_NETWORK_KINDS = ("innetwork", "aggregation", "multicast")
 BUSY_SHARE = 0.9
 LATENCY_SHARE = 0.5
 WINDOW_SHARE = 0.98
@@ -57,11 +57,11 @@ def explanations(circumstances: Circumstances) -> list[str]:
 
 def slower_than_ring(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the rows of in-network kinds that took no less time than the ring on their size."""
-    ring = {row["size_bytes"]: row["time_p50_s"] for row in rows if row["collective"] == "ring"}
+    ring = {row["size_bytes"]: row["time_p50_s"] for row in rows if row["collective"] == RING}
     return [
         row
         for row in rows
-        if row["collective"] in IN_NETWORK_KINDS
+        if row["collective"] in TREE_COLLECTIVES
         and row["time_p50_s"] >= ring.get(row["size_bytes"], float("inf"))
     ]
 
@@ -74,7 +74,7 @@ def _no_traffic(x: Circumstances) -> str:
         for (number, _), tree in counters.trees.items()
         if number == job
     )
-    if seen or x.group.kind == "multicast":
+    if seen or x.group.kind == MULTICAST:
         return ""
     return "no packet of it reached an accelerator: its traffic was not steered to one"
 
@@ -101,7 +101,7 @@ def _window(x: Circumstances) -> str:
 
 
 def _pacing(x: Circumstances) -> str:
-    if x.group.kind != "innetwork" or x.group.rate_mbps >= WINDOW_SHARE * x.access_rate_mbps:
+    if x.group.kind != INNETWORK or x.group.rate_mbps >= WINDOW_SHARE * x.access_rate_mbps:
         return ""
     return (
         f"it is paced at {x.group.rate_mbps:.1f} Mbit/s, the plan's rate, while access ports carry "

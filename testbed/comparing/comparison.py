@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from schedules.capabilities import RING
+from schedules.capabilities import EXCHANGE, RING
 from testbed.comparing.figures import (
     METRICS,
     PAIRED_METRICS,
@@ -28,7 +28,6 @@ from testbed.comparing.pairs import Ratio, paired_ratio
 from testbed.record.files import finite
 
 FORMAT = 1
-EXCHANGE = "exchange"
 
 
 @dataclass(frozen=True)

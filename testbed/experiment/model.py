@@ -17,10 +17,10 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from schedules.plan import Collective, Objective
+from schedules.capabilities import CapabilityName, Collective
+from schedules.plan import Objective
 from testbed.experiment.background_model import BackgroundFlow, RateMbps, TenantJob
 
-Capability = Literal["unicast", "multicast", "aggregation", "multicast+aggregation"]
 OuterKind = Literal["mean", "diloco", "none"]
 WorkloadKind = Literal["characters", "digits", "replay"]
 
@@ -205,7 +205,7 @@ class Variant:
     __pydantic_config__ = _NO_OTHER_FIELDS
 
     name: Name = "default"
-    capability: Capability = "unicast"
+    capability: CapabilityName = "unicast"
     plan: PlanChoice = PlanChoice()
     collective: Collective | None = None
     workload: Workload = Workload()

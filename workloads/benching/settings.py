@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from workloads.collectives.kinds import ALL_KINDS
+from workloads.collectives.names import ALL_KINDS
 from workloads.errors import UsageError
 
 FLOAT32_BYTES = 4

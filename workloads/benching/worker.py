@@ -13,8 +13,9 @@ from workloads.benching.settings import FLOAT32_BYTES, Settings
 from workloads.collectives.endpoint import Endpoint
 from workloads.collectives.gloo import open_ring
 from workloads.collectives.interfaces import Interface
-from workloads.collectives.kinds import RING, Choice, open_collective
+from workloads.collectives.kinds import Choice, open_collective
 from workloads.collectives.limits import Limits
+from workloads.collectives.names import RING
 from workloads.collectives.roster import Roster
 from workloads.errors import CollectiveError
 from workloads.training.records import WorkerRecord

@@ -20,6 +20,14 @@ from workloads.collectives.gloo import RingCollective
 from workloads.collectives.interfaces import Interface
 from workloads.collectives.limits import Limits
 from workloads.collectives.mesh import Mesh, open_mesh
+from workloads.collectives.names import (
+    AGGREGATION,
+    EXCHANGE,
+    INNETWORK,
+    MULTICAST,
+    ORDER_FREE_KINDS,
+    RING,
+)
 from workloads.collectives.network import NetworkCollective
 from workloads.collectives.port import STALL_S, NetworkPort
 from workloads.collectives.rendezvous import Announcement, Meeting, meet, meet_at
@@ -31,10 +39,6 @@ from workloads.errors import CollectiveError, UsageError
 from workloads.innetwork.endpoint import Member
 from workloads.innetwork.job import GroupJob, group_for, load_groups
 
-RING = "ring"
-EXCHANGE = "exchange"
-ORDER_FREE_KINDS = ("exchange", "multicast", "aggregation", "innetwork")
-ALL_KINDS = (RING, *ORDER_FREE_KINDS)
 KIND_VARIABLE = "ATOLL_COLLECTIVE"
 JOB_VARIABLE = "ATOLL_JOB"
 ACCUMULATION_VARIABLE = "ATOLL_ACCUMULATION"
@@ -51,7 +55,7 @@ class Choice:
         pace_mbps: of each connection of `exchange`, see `mesh.open_mesh`.
     """
 
-    kind: str = "exchange"
+    kind: str = EXCHANGE
     job: Path | None = None
     wide: bool = False
     pace_mbps: float | None = None
@@ -70,7 +74,7 @@ class Choice:
             raise UsageError(f"{ACCUMULATION_VARIABLE}={accumulation}: int32 or int64")
         job = environ.get(JOB_VARIABLE)
         return cls(
-            kind=environ.get(KIND_VARIABLE) or "exchange",
+            kind=environ.get(KIND_VARIABLE) or EXCHANGE,
             job=Path(job) if job else None,
             wide=accumulation == "int64",
         )
@@ -275,14 +279,14 @@ def open_transport(
     """
     if group is None:
         return Gathering(clique, Exchange(mesh))
-    if group.kind == "innetwork" and len(group.trees) != 1:
+    if group.kind == INNETWORK and len(group.trees) != 1:
         raise UsageError(f"group of innetwork with {len(group.trees)} trees: give one")
     member = Member(group, clique.index, group.trees)
     port = NetworkPort(clique, member, mesh, group, limit_s, stall_s)
-    if group.kind == "multicast":
+    if group.kind == MULTICAST:
         sources = [tree.leaves[0] for tree in group.trees if tree.leaves[0] != clique.index]
         return Gathering(clique, MulticastSharing(clique, port, sources))
-    return Summing(clique, port, adds_own=group.kind == "aggregation")
+    return Summing(clique, port, adds_own=group.kind == AGGREGATION)
 
 
 def _announcement(

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from workloads.collectives.names import NETWORK_KINDS
 from workloads.errors import UsageError
 
-KINDS = ("multicast", "aggregation", "innetwork")
 HEADER_BYTES = 64
 FRAME_OVERHEAD_BYTES = 42  # Ethernet, IPv4 and UDP headers
 WINDOW_MARGIN = 2.0  # a repair takes a round trip, and nobody is to wait for it
@@ -128,7 +128,7 @@ class GroupJob:
 
 def _complaints(group: GroupJob) -> Iterable[tuple[bool, str]]:
     members = len(group.members)
-    yield group.kind not in KINDS, f"kind is one of {', '.join(KINDS)}"
+    yield group.kind not in NETWORK_KINDS, f"kind is one of {', '.join(NETWORK_KINDS)}"
     yield members < 2, "give at least two members"
     yield list(group.ranks) != sorted(set(group.ranks)), "give members in ascending order of rank"
     yield not 0 < group.window <= WINDOW_LIMIT, f"window is 1 to {WINDOW_LIMIT}"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from workloads.collectives.base import Collective
 from workloads.collectives.kinds import Assembly, Choice
+from workloads.collectives.names import NETWORK_KINDS
 from workloads.collectives.network import NetworkCollective
 from workloads.errors import CollectiveError, UsageError
 from workloads.training.schedule import Schedule, ScheduledClique
-from workloads.training.settings import NETWORK_KINDS
 
 SILENCE_S = 1.0
 SMALLEST_COUNTS = ("least_rate_kbps",)

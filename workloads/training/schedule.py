@@ -26,13 +26,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from workloads.collectives.names import ALL_KINDS, EXCHANGE, RING
 from workloads.collectives.ring import downward_flow
 from workloads.collectives.roster import Roster
 from workloads.errors import UsageError
-from workloads.training.settings import COLLECTIVES as KINDS
 
 FORMAT = 1
-RING = "ring"
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Schedule:
         if self.asked_final is not None:
             return self.asked_final
         whole = [one for one in self._in_order() if len(one.ranks) == self.size]
-        return whole[0] if whole else ScheduledClique("exchange", tuple(range(self.size)))
+        return whole[0] if whole else ScheduledClique(EXCHANGE, tuple(range(self.size)))
 
     @cached_property
     def distinct(self) -> tuple[ScheduledClique, ...]:
@@ -205,8 +204,8 @@ def _round(row: Any, where: str, size: int) -> ScheduledRound:
 def _clique(row: Any, where: str, size: int) -> ScheduledClique:
     kind = _field(row, "kind", str, where)
     ranks = tuple(_field(row, "ranks", list, where))
-    if kind not in KINDS:
-        raise _FieldError(f"{where}.kind: {kind}; one of {', '.join(KINDS)}")
+    if kind not in ALL_KINDS:
+        raise _FieldError(f"{where}.kind: {kind}; one of {', '.join(ALL_KINDS)}")
     if any(type(rank) is not int or not 0 <= rank < size for rank in ranks):
         raise _FieldError(f"{where}.ranks: {list(ranks)}; give ranks from 0 to {size - 1}")
     if len(ranks) < 2 or len(set(ranks)) != len(ranks):

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from workloads.collectives.names import ALL_KINDS, NETWORK_KINDS, RING
 from workloads.errors import UsageError
 
 WORKLOADS = ("characters", "digits", "replay")
 OUTER_OPTIMIZERS = ("mean", "diloco", "none")
-COLLECTIVES = ("ring", "exchange", "multicast", "aggregation", "innetwork")
-NETWORK_KINDS = ("multicast", "aggregation", "innetwork")
 PRESET_NAMES = ("tiny", "small")
 DEFAULT_LOCAL_STEPS = 10
 MOST_FRAGMENTS = 100
@@ -39,7 +38,7 @@ class Settings:
     compute_scale: float = 1.0
     message_scale: float = 1.0
     seed: int = 0
-    collective: str = "ring"
+    collective: str = RING
     schedule: Path | None = None
     job_file: Path | None = None
     stop_file: Path | None = None
@@ -211,7 +210,7 @@ def _add_synchronization_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_network_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--collective", choices=COLLECTIVES, help="how all average in every round (ring)")
+    add("--collective", choices=ALL_KINDS, help="how all average in every round (ring)")
     add("--schedule", type=Path, metavar="FILE", help="instead: who meets whom, and how, when")
     add(
         "--job-file",

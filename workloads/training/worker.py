@@ -16,8 +16,9 @@ import torch
 
 from workloads.collectives.endpoint import Endpoint
 from workloads.collectives.interfaces import Interface
-from workloads.collectives.kinds import EXCHANGE, RING, Choice, assemble
+from workloads.collectives.kinds import Choice, assemble
 from workloads.collectives.limits import Limits
+from workloads.collectives.names import EXCHANGE, RING
 from workloads.collectives.roster import Roster
 from workloads.errors import CollectiveError
 from workloads.training.records import WorkerRecord, write_line
