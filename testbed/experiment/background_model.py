@@ -28,14 +28,26 @@ from topologies.model import Topology
 
 PROTOCOLS = ("tcp", "udp")
 MOST_MBPS = 1e6
+MOST_MB = 1e7
 MATRIX_COLUMNS = ("source", "target", "rate_mbps")
 
 Code = Annotated[str, Field(min_length=1, max_length=8, description="a site's code, such as NYC")]
 RateMbps = Annotated[
-    float, Field(gt=0, le=MOST_MBPS, description="Mbit/s of the real network, before rate_scale")
+    float,
+    Field(
+        gt=0,
+        le=MOST_MBPS,
+        description="Mbit/s of the real network, before rate_scale: "
+        f"above 0, up to {MOST_MBPS:.0f}",
+    ),
 ]
 MessageMb = Annotated[
-    float, Field(gt=0, le=1e7, description="MB of the real network, before rate_scale")
+    float,
+    Field(
+        gt=0,
+        le=MOST_MB,
+        description=f"MB of the real network, before rate_scale: above 0, up to {MOST_MB:.0f}",
+    ),
 ]
 Seconds = Annotated[
     float, Field(ge=0, le=1e6, allow_inf_nan=False, description="seconds, 0 or more")
@@ -88,7 +100,10 @@ class TenantJob:
 
     __pydantic_config__ = _NO_OTHER_FIELDS
 
-    sites: Annotated[tuple[Code, ...], Field(min_length=2)]
+    sites: Annotated[
+        tuple[Code, ...],
+        Field(min_length=2, description="a list of two sites or more, such as [NYC, LON]"),
+    ]
     message_mb: MessageMb
     compute_s: Seconds = 0.0
     start_s: Seconds = 0.0

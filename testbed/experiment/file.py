@@ -31,28 +31,35 @@ from topologies.document import Document, read_yaml
 from topologies.document import Path as Place
 from topologies.errors import UserError
 from topologies.files import available, load, read_file
+from topologies.model import Topology
 
 Raw = dict[str, Any]
 T = TypeVar("T")
 WHOLE = ("plan",)
+UNKNOWN_KEY = "unexpected_keyword_argument"
 SETTINGS = "--set"
+EXAMPLE = "experiments/default.yaml"
+TOP = "its top is 'topology: ...', 'rounds: ...'"
 
 
-def load_experiment(path: Path, settings: Sequence[str] = ()) -> Experiment:
+def load_experiment(
+    path: Path, settings: Sequence[str] = (), variants: Sequence[str] = ()
+) -> Experiment:
     """Read an experiment file, check it against its topology, and return it.
 
     Args:
         path: the file.
         settings: as `rounds=1` or `workload.preset=tiny`, in place of what the file says.
+        variants: names of those that are wanted; all without any.
 
     Raises:
         UserError: one line with file, line and field of the first mistake.
     """
     document = read_yaml(_text(path), str(path))
-    if not settings:
-        return checked(document, path.parent)
-    _resolved(document, path.parent)
-    return checked(Document(SETTINGS, with_settings(document.data, settings), {}), path.parent)
+    if settings:
+        _resolved(document, path.parent)
+        document = Document(SETTINGS, with_settings(document.data, settings), {})
+    return checked(document, path.parent, variants)
 
 
 class CommandLine(Document):
@@ -76,13 +83,29 @@ def experiment_of(data: Mapping[str, Any]) -> Experiment:
     return checked(CommandLine(SETTINGS, dict(data), {}), Path())
 
 
-def checked(document: Document, folder: Path) -> Experiment:
-    """Return a document's experiment, found to fit its topology; raises UserError."""
+def checked(document: Document, folder: Path, variants: Sequence[str] = ()) -> Experiment:
+    """Return a document's experiment, with these of its variants, if it fits its topology.
+
+    Raises:
+        UserError: the first mistake; those of variants that are not wanted do not count.
+    """
     reading = _resolved(document, folder)
-    experiment = reading.experiment
-    for wrong in misfits(experiment, load(experiment.topology)):
-        raise document.mistake(reading.place(wrong.variant, wrong.path), wrong.wrong, wrong.right)
+    experiment = only_variants(reading.experiment, variants)
+    for wrong in misfits(experiment, _network(experiment.topology, document)):
+        name = None if wrong.variant is None else experiment.variants[wrong.variant].name
+        raise document.mistake(reading.place(name, wrong.path), wrong.wrong, wrong.right)
     return experiment
+
+
+def _network(name: str, document: Document) -> Topology:
+    """Return an experiment's topology; a mistake inside its file is told with that file's line."""
+    try:
+        return load(name)
+    except UserError as error:
+        if Path(name).is_file():
+            raise
+        wrong, _, right = str(error).partition("; ")
+        raise document.mistake(("topology",), wrong, right) from None
 
 
 def to_data(experiment: Experiment) -> Raw:
@@ -97,9 +120,26 @@ def from_data(data: Mapping[str, Any]) -> Experiment:
 
 
 def _text(path: Path) -> str:
-    if not path.is_file():
-        raise UserError(f"{path}: no such experiment; give a file such as experiments/default.yaml")
-    return read_file(str(path))
+    _require_file(path)
+    text = read_file(str(path))
+    lines = (line.strip() for line in text.splitlines())
+    if all(not line or line.startswith("#") for line in lines):
+        raise UserError(f"{path}:1: file: empty; {TOP}")
+    return text
+
+
+def _require_file(path: Path) -> None:
+    try:
+        if path.is_file():
+            return
+        there, beside = path.exists(), {one.stem: one for one in path.parent.glob("*.yaml")}
+    except OSError as error:
+        raise UserError(f"{path.name[:40]}...: {error.strerror}; give an experiment") from None
+    if there:
+        raise UserError(f"{path}: not a file; give one such as {EXAMPLE}")
+    guess = closest(path.stem, list(beside))
+    right = f"did you mean {beside[guess]}?" if guess else f"give a file such as {EXAMPLE}"
+    raise UserError(f"{path}: no such experiment; {right}")
 
 
 @dataclass(frozen=True)
@@ -113,17 +153,18 @@ class _Reading:
     experiment: Experiment
     rows: tuple[Raw, ...]
 
-    def place(self, variant: int | None, path: Place) -> Place:
+    def place(self, variant: str | None, path: Place) -> Place:
         """Return where in the file a field of a variant stands."""
-        if variant is None or not self.rows or not _holds(self.rows[variant], path):
-            return path
-        return (VARIANTS, variant, *path)
+        for number, row in enumerate(self.rows):
+            if row[NAME] == variant and _holds(row, path):
+                return (VARIANTS, number, *path)
+        return path
 
 
 def _resolved(document: Document, folder: Path) -> _Reading:
     data = document.data
     if not isinstance(data, dict):
-        raise document.mistake((), "no mapping", "its top is 'topology: ...', 'rounds: ...'")
+        raise document.mistake((), "no mapping", TOP)
     _refuse_unknown(document, (), data, (*head_fields(), *variant_fields(), VARIANTS))
     head = {key: value for key, value in data.items() if key in head_fields()}
     base = {key: value for key, value in data.items() if key in variant_fields()}
@@ -190,7 +231,8 @@ def _read(adapter: TypeAdapter[T], data: Raw, document: Document, path: Place) -
     try:
         return adapter.validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
+        # A key that is misspelt is missing too, which says less.
+        first = min(error.errors(), key=lambda one: one["type"] != UNKNOWN_KEY)
     place = (*path, *first["loc"])
     raise document.mistake(place, *_worded(place, first)) from None
 
@@ -198,7 +240,7 @@ def _read(adapter: TypeAdapter[T], data: Raw, document: Document, path: Place) -
 def _worded(place: Place, error: Any) -> tuple[str, str]:
     """Return what was wrong and what is right."""
     kind, value = error["type"], error["input"]
-    if kind == "unexpected_keyword_argument":
+    if kind == UNKNOWN_KEY:
         return _unknown(str(place[-1]), list(rule_at(place[:-1]).get("properties", {})))
     if kind == "missing":
         return "missing", f"give {_right(place)}"
@@ -228,10 +270,11 @@ def with_settings(data: Raw, settings: Sequence[str]) -> Raw:
         if not (key and equals and text):
             raise UserError(f"{SETTINGS} {setting}: give FIELD=VALUE, such as rounds=1")
         path = key.split(".")
-        _put(found, path, read_yaml(text, f"{SETTINGS} {key}").data)
-        if path[0] != VARIANTS:
-            for row in found.get(VARIANTS, ()):
-                _drop(row, path)
+        value = read_yaml(text, f"{SETTINGS} {key}").data
+        _put(found, path, value)
+        for row in found.get(VARIANTS, ()) if path[0] != VARIANTS else ():
+            if path[0] in row:
+                _put(row, path, value)
     return found
 
 
@@ -244,22 +287,14 @@ def _put(data: Raw, path: Sequence[str], value: Any) -> None:
     data[path[-1]] = value
 
 
-def _drop(row: Any, path: Sequence[str]) -> None:
-    for step in path[:-1]:
-        row = row.get(step) if isinstance(row, dict) else None
-    if isinstance(row, dict):
-        row.pop(path[-1], None)
-
-
 def only_variants(experiment: Experiment, names: Sequence[str]) -> Experiment:
     """Return the experiment with these of its variants; raises UserError for an unknown name."""
     known = {one.name: one for one in experiment.variants}
     for name in names:
         if name not in known:
             raise UserError(f"--variant: no variant {name!r}; there are {listed(known)}")
-    return (
-        replace(experiment, variants=tuple(known[name] for name in names)) if names else experiment
-    )
+    chosen = tuple(known[name] for name in dict.fromkeys(names))
+    return replace(experiment, variants=chosen) if chosen else experiment
 
 
 # --- paths ----------------------------------------------------------------------------------------

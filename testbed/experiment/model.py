@@ -38,6 +38,9 @@ Path = Annotated[
 Positive = Annotated[
     float, Field(gt=0, le=1e9, allow_inf_nan=False, description="a number above 0")
 ]
+Scale = Annotated[
+    float, Field(gt=0, le=1000, allow_inf_nan=False, description="a number above 0, up to 1000")
+]
 Seconds = Annotated[
     float, Field(ge=0, le=1e6, allow_inf_nan=False, description="seconds, 0 or more")
 ]
@@ -61,7 +64,12 @@ class Accelerators:
 
     __pydantic_config__ = _NO_OTHER_FIELDS
 
-    sites: tuple[Code, ...] | None = None
+    sites: (
+        Annotated[
+            tuple[Code, ...], Field(min_length=1, description="a list of sites, such as [NYC, LON]")
+        ]
+        | None
+    ) = None
     rate_mbps: RateMbps | None = None
     slots: Whole | None = None
     fan_in: Annotated[int, Field(ge=2, le=64, description="streams, from 2 to 64")] | None = None
@@ -244,7 +252,7 @@ class Experiment:
     topology: Annotated[str, Field(min_length=1, description="a topology's name or file")] = (
         "nine_city"
     )
-    rate_scale: Positive | None = None
+    rate_scale: Scale | None = None
     seed: Annotated[int, Field(ge=0, le=2**31 - 1, description="a whole number from 0")] = 1
     accelerators: Accelerators = Accelerators()
     background: tuple[BackgroundFlow, ...] = ()
