@@ -12,7 +12,10 @@
 #   scripts/test_kernel.sh           both, with the programs that do them in every emulation: minutes
 #   scripts/test_kernel.sh --short   what those programs have the kernel do (netem's commands, the
 #                                    messages to switches), without Python in the machine: a minute.
-#                                    77, and a line that says why, where that could not be tried.
+#
+# The short test is for every machine, so it needs nothing and may take no longer than its limits: it
+# ends with 77, and a line that says why, where it could not be tried (no root, no Debian, no package
+# index, no time). It fails when the kernel refuses what it is told, does something else, or dies.
 set -eu
 
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
@@ -22,7 +25,8 @@ LIMIT_S=${TEST_KERNEL_LIMIT_S:-1200}
 VIRTME='virtme-ng>=1.42,<2'
 PACKAGES='qemu-system-x86 busybox-static kmod'
 MODULES='sch_netem sch_htb sch_ingress act_police cls_u32 act_mirred veth bridge tun af_packet openvswitch'
-SHORT_LIMIT_S=${TEST_KERNEL_SHORT_LIMIT_S:-170}
+SHORT_LIMIT_S=${TEST_KERNEL_SHORT_LIMIT_S:-240}
+FETCH_LIMIT_S=${TEST_KERNEL_FETCH_LIMIT_S:-120}
 TESTS=${TESTS:-tests/testbed/test_kernel_datapath.py tests/links/test_tolerance.py}
 
 say() { printf 'test-kernel: %s\n' "$*"; }
@@ -32,43 +36,61 @@ fail() {
     exit 1
 }
 
-apt() { DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"; }
+apt() { DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=60 "$@"; }
 
-install_packages() {
-    missing=''
+missing_packages() {
     for package in $PACKAGES; do
         dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
-            missing="$missing $package"
+            printf '%s\n' "$package"
     done
+}
+
+# What is fetched may be given up at any moment, which an installation must not be.
+download_packages() {
+    missing=$(missing_packages)
     [ -n "$missing" ] || return 0
-    say "installing$missing"
-    apt update
     # shellcheck disable=SC2086  # one word a package
+    set -- install -y --no-install-recommends $missing
+    apt --download-only "$@" >/dev/null 2>&1 && return
+    apt update
+    apt --download-only "$@" >/dev/null
+}
+
+install_packages() {
+    missing=$(missing_packages)
+    [ -n "$missing" ] || return 0
+    # shellcheck disable=SC2086  # one word a package
+    say installing $missing
+    # shellcheck disable=SC2086
     apt install -y --no-install-recommends $missing >/dev/null
+}
+
+kernel_package() {
+    apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/.*Depends: //p' | head -1
 }
 
 # The kernel package is unpacked, not installed: nothing of it is for this machine.
 fetch_kernel() {
-    [ -n "$(find "$BUILD/kernel/boot" -name 'vmlinuz-*' 2>/dev/null)" ] && return
-    say 'fetching the kernel'
-    rm -rf "$BUILD/kernel" && mkdir -p "$BUILD/kernel"
+    [ -d "$BUILD/kernel" ] && return
     name=$(kernel_package)
     [ -n "$name" ] || apt update
     name=$(kernel_package)
     [ -n "$name" ] || fail 'no package linux-image-amd64: this test needs Debian, for its kernel'
-    (cd "$BUILD" && apt download "$name" 2>/dev/null)
-    dpkg-deb -x "$BUILD/$name"_*.deb "$BUILD/kernel"
-    rm -f "$BUILD/$name"_*.deb
-    depmod -b "$BUILD/kernel" "$(ls "$BUILD/kernel/lib/modules")"
+    say "fetching $name"
+    rm -rf "$BUILD/fetched" && mkdir -p "$BUILD/fetched"
+    (cd "$BUILD/fetched" && apt download "$name" 2>/dev/null)
+    dpkg-deb -x "$BUILD/fetched/$name"_*.deb "$BUILD/fetched/kernel"
+    depmod -b "$BUILD/fetched/kernel" "$(ls "$BUILD/fetched/kernel/lib/modules")"
+    mv "$BUILD/fetched/kernel" "$BUILD/kernel"
+    rm -rf "$BUILD/fetched"
 }
 
-kernel_package() { apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1; }
-
 fetch_virtme() {
-    [ -x "$BUILD/venv/bin/vng" ] && return
+    [ -e "$BUILD/venv/complete" ] && return
     say 'fetching virtme-ng'
-    "$ROOT/.venv/bin/python" -m venv "$BUILD/venv"
-    "$BUILD/venv/bin/pip" install -q --disable-pip-version-check "$VIRTME"
+    "$ROOT/.venv/bin/python" -m venv --clear "$BUILD/venv"
+    "$BUILD/venv/bin/pip" install -qq --disable-pip-version-check "$VIRTME"
+    touch "$BUILD/venv/complete"
 }
 
 # The guest sees this file system through 9p, which asks the host anew for every look-up: Python
@@ -103,26 +125,35 @@ INSIDE
 # What is carried out in the short test is written, and judged, by this machine.
 write_short_guest_script() {
     rm -rf "$BUILD/out" && mkdir -p "$BUILD/out/plan"
-    "$ROOT/.venv/bin/python" -m tests.vm.short_kernel write "$BUILD/out/plan"
+    (cd "$ROOT" && .venv/bin/python -m tests.vm.short_kernel write "$BUILD/out/plan")
     cat >"$BUILD/out/guest.sh" <<GUEST
+touch '$BUILD/out/booted'
 dmesg -n 1
 ln -sfn "/mnt$BUILD/kernel/lib/modules/\$(uname -r)" "/lib/modules/\$(uname -r)"
 modprobe -a $MODULES
 cp -r '$BUILD/out/plan' /run/plan && cd /run/plan
 sh carry_out.sh >'$BUILD/out/errors.txt' 2>&1
-echo \$? >'$BUILD/out/status'
+status=\$?
 cp -r said '$BUILD/out/'
+echo \$status >'$BUILD/out/status'
 GUEST
 }
 
-# virtme-ng wants a terminal on its standard output.
+# virtme-ng wants a terminal on its standard output, and leaves its machine behind when it is ended:
+# in a namespace of processes, nothing is left.
 boot() { # LIMIT_S MEMORY
     say "booting $(basename "$BUILD"/kernel/boot/vmlinuz-*) and testing in it, for $1 s at most"
-    PATH="$BUILD/venv/bin:$PATH" timeout -k 5 "$1" script -qec "vng --disable-kvm \
-        -r '$(echo "$BUILD"/kernel/boot/vmlinuz-*)' --cpus 2 --memory $2 --user root --verbose --append mitigations=off \
+    boot_status=0
+    PATH="$BUILD/venv/bin:$PATH" setpriv --pdeathsig KILL \
+        unshare --pid --fork --kill-child=KILL --mount-proc timeout -k 5 "$1" \
+        script -qec "vng --disable-kvm -r '$(echo "$BUILD"/kernel/boot/vmlinuz-*)' \
+        --cpus 2 --memory $2 --user root --verbose --append mitigations=off \
         --rwdir '$BUILD/out' --rodir /mnt=/ --exec 'sh $BUILD/out/guest.sh'" /dev/null \
-        </dev/null >"$BUILD/console.txt" 2>&1 || true
+        </dev/null >"$BUILD/console.txt" 2>&1 || boot_status=$?
 }
+
+# timeout ends with 124, or with 137 when it had to kill.
+took_too_long() { [ "$boot_status" = 124 ] || [ "$boot_status" = 137 ]; }
 
 report() {
     if [ ! -f "$BUILD/out/status" ]; then
@@ -148,11 +179,18 @@ untried() {
     exit 77
 }
 
-report_short() {
-    if [ ! -f "$BUILD/out/status" ]; then
-        tail -3 "$BUILD/console.txt"
+explain_short() {
+    tail -3 "$BUILD/console.txt"
+    if took_too_long; then
         untried "the machine was not done after $SHORT_LIMIT_S s; its console is $BUILD/console.txt"
     fi
+    [ -e "$BUILD/out/booted" ] ||
+        untried "the machine did not boot; its console is $BUILD/console.txt"
+    fail "the machine died in the middle; its console is $BUILD/console.txt"
+}
+
+report_short() {
+    [ -e "$BUILD/out/status" ] || explain_short
     if [ "$(cat "$BUILD/out/status")" != 0 ]; then
         tail -5 "$BUILD/out/errors.txt"
         fail 'the kernel, or a program on it, refused what it was told'
@@ -160,14 +198,19 @@ report_short() {
     (cd "$ROOT" && .venv/bin/python -m tests.vm.short_kernel judge "$BUILD/out")
 }
 
+within_limit() { timeout -k 5 "$FETCH_LIMIT_S" sh "$ROOT/scripts/test_kernel.sh" --only "$1"; }
+
 # Each step may find that this is no place for it.
 short() {
     [ "$(id -u)" = 0 ] || untried 'only root can boot a machine from this file system'
     command -v apt-get >/dev/null || untried 'it takes its kernel from Debian'
     mkdir -p "$BUILD"
-    (install_packages) || untried "these could not be installed: $PACKAGES"
-    (fetch_kernel) || untried 'no Debian kernel could be had'
-    (fetch_virtme) || untried 'virtme-ng could not be had'
+    exec 9>"$BUILD/lock"
+    flock -w "$SHORT_LIMIT_S" 9 || untried 'another such test is running'
+    within_limit download_packages && (install_packages) ||
+        untried "these could not be installed: $PACKAGES"
+    within_limit fetch_kernel || untried 'no Debian kernel could be had'
+    within_limit fetch_virtme || untried 'virtme-ng could not be had'
     write_short_guest_script
     boot "$SHORT_LIMIT_S" 1G
     report_short
@@ -176,6 +219,9 @@ short() {
 whole() {
     [ "$(id -u)" = 0 ] || fail 'the machine runs as root: sudo make test-kernel'
     mkdir -p "$BUILD"
+    exec 9>"$BUILD/lock"
+    flock 9
+    download_packages
     install_packages
     fetch_kernel
     fetch_virtme
@@ -187,6 +233,7 @@ whole() {
 
 case "${1-}" in
     --short) short ;;
+    --only) "$2" ;;
     '') whole ;;
     *) fail "unknown argument '$1': the only one is --short" ;;
 esac
