@@ -27,16 +27,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed.accelerator.build import SOURCES, compile_program
+from testbed.accelerator.build import RECIPE, SOURCES
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess, Place
-from testbed.links.linkd.build import SANITIZED
 from testbed.links.namespace import NetworkNamespace
 from testbed.links.trial import run
+from testbed.native import SHARED
+from workloads.building import SANITIZED
 
 ROOT = Path(__file__).resolve().parents[1]
 LOAD = ROOT / "bench" / "accelerator_load.c"
 FUZZ = ROOT / "tests" / "accelerator" / "native" / "fuzz.c"
+FUZZ_HELPERS = ROOT / "tests" / "native"
 CHILDREN_IP, ACCELERATOR_IP = "10.1.0.1", "10.1.0.2"
 PORT, FIRST_PORT = 7000, 7100
 JOB, SECRET = 5, 77
@@ -191,7 +193,7 @@ def measured(pair: Pair, load: Path, setting: Setting, pid: int) -> Sample:
 def samples(setting: Setting, repeat: int) -> dict[str, list[Sample]]:
     with tempfile.TemporaryDirectory(prefix="atoll-bench-") as name, ExitStack() as stack:
         folder = Path(name)
-        load = compile_program(folder / "load", [LOAD])
+        load = RECIPE.varied(folder / "load", [LOAD], RECIPE.flags).build()
         pair = Pair()
         stack.callback(pair.close)
         last = str(FIRST_PORT + setting.children)
@@ -244,10 +246,12 @@ def rows_of(found: dict[str, list[Sample]]) -> list[Row]:
 
 def fuzz(cases: int) -> int:
     """Return the exit code of so many hostile packets under sanitizers."""
-    units = [SOURCES / f"{name}.c" for name in ("arrivals", "tree", "engine", "control")]
+    names = ("arrivals", "tree", "engine", "control")
+    units = [SHARED / "words.c", *(SOURCES / f"{name}.c" for name in names)]
+    flags = (*SANITIZED, f"-I{FUZZ_HELPERS}")
     with tempfile.TemporaryDirectory(prefix="atoll-bench-") as folder:
-        program = compile_program(Path(folder) / "fuzz", [*units, FUZZ], SANITIZED)
-        return subprocess.run([program, str(cases), str(time.time_ns())]).returncode
+        recipe = RECIPE.varied(Path(folder) / "fuzz", [*units, FUZZ], flags)
+        return subprocess.run([recipe.build(), str(cases), str(time.time_ns())]).returncode
 
 
 def show(rows: Sequence[Row]) -> None:

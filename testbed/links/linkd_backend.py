@@ -148,12 +148,14 @@ class LinkdBackend:
 
 
 def _greeted(process: subprocess.Popen[bytes], path: Path) -> Client:
-    client = Client.connect(path)
+    client = None
     try:
+        client = Client.connect(path)
         client.ask("own")
+        return client
     except RunError as error:
-        client.close()
+        if client:
+            client.close()
         process.kill()
         ended = how_it_ended(process.wait(), path.parent / LOG_NAME)
         raise MachineError(f"linkd does not start: it {ended}") from error
-    return client

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed.accelerator.build import SOURCES, compile_program
+from testbed.accelerator.build import RECIPE
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess, Limits, Place
-from testbed.links.linkd.build import SANITIZED
 from topologies.errors import MachineError, RunError, UserError
+from workloads.building import SANITIZED
 from workloads.innetwork.protocol import Areas, Element, Flag, Packet, PacketType, decode, encode
 
 KEY, JOB = 99, 12
@@ -29,7 +29,7 @@ places = itertools.count()
 
 @pytest.fixture(scope="session")
 def sanitized_program(native_folder: Path) -> Path:
-    return compile_program(native_folder / "accelerator", sorted(SOURCES.glob("*.c")), SANITIZED)
+    return RECIPE.varied(native_folder / "accelerator", RECIPE.units, SANITIZED).build()
 
 
 def unused_address() -> Address:

@@ -7,13 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from testbed.links.linkd.build import SANITIZED, SOURCES, compile_program
+from testbed.links.linkd.build import RECIPE, SOURCES
+from testbed.native import SHARED
 from tests.links.driver import Driver
+from tests.native_driver import NATIVE as SHARED_NATIVE
+from workloads.building import SANITIZED
 
 NATIVE = Path(__file__).parent / "native"
 PURE_UNITS = [
-    SOURCES / f"{name}.c" for name in ("pool", "frame", "packet", "direction", "control", "timers")
+    SHARED / "words.c",
+    *(SOURCES / f"{x}.c" for x in ("pool", "frame", "packet", "direction", "control", "timers")),
 ]
+
+
+def sanitized(program: Path, units: list[Path]) -> Path:
+    return RECIPE.varied(program, units, (*SANITIZED, f"-I{SHARED_NATIVE}")).build()
 
 
 @pytest.fixture(scope="session")
@@ -23,12 +31,12 @@ def native_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def driver_program(native_folder: Path) -> Path:
-    return compile_program(native_folder / "driver", [*PURE_UNITS, NATIVE / "driver.c"], SANITIZED)
+    return sanitized(native_folder / "driver", [*PURE_UNITS, NATIVE / "driver.c"])
 
 
 @pytest.fixture(scope="session")
 def fuzz_program(native_folder: Path) -> Path:
-    return compile_program(native_folder / "fuzz", [*PURE_UNITS, NATIVE / "fuzz.c"], SANITIZED)
+    return sanitized(native_folder / "fuzz", [*PURE_UNITS, NATIVE / "fuzz.c"])
 
 
 @pytest.fixture

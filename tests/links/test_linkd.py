@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from testbed.links.backend import Wire
-from testbed.links.linkd.build import SANITIZED, SOURCES, compile_program
+from testbed.links.linkd.build import RECIPE
 from testbed.links.linkd.client import Client
 from testbed.links.linkd_backend import LOG_NAME, SOCKET_NAME, LinkdBackend
 from testbed.links.spec import LinkSpec
 from tests.links.rig import FORWARD, rig, tcp_transfer
 from topologies.errors import MachineError, RunError, UserError
 from topologies.model import Direction
+from workloads.building import SANITIZED
 
 pytestmark = pytest.mark.root
 
@@ -155,7 +156,7 @@ def test_a_grain_that_no_delay_would_survive_is_refused(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("linkd") / "linkd"
-    return compile_program(program, sorted(SOURCES.glob("*.c")), SANITIZED)
+    return RECIPE.varied(program, RECIPE.units, SANITIZED).build()
 
 
 def test_a_whole_life_is_clean_under_sanitizers(tmp_path: Path, sanitized: Path) -> None:

@@ -4,24 +4,17 @@
  * it does with them is in tree.c, and docs/protocol.md says why. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "server.h"
+#include "answers.h"
+#include "control.h"
+#include "ending.h"
 
 enum { EVENTS = 32, BATCHES_A_TURN = 16 };
-
-static volatile sig_atomic_t told_to_end;
-
-static void on_end(int signal_number)
-{
-    (void)signal_number;
-    told_to_end = 1;
-}
 
 struct options {
     int listener;
@@ -75,32 +68,14 @@ static bool parse_options(int count, char **words, struct options *options)
     return options->listener >= 0 && options->address.sin_port;
 }
 
-/* Ending signals arrive only while the program waits, so that none is missed in between. */
-static sigset_t prepare_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_end};
-    sigset_t ending, waiting;
-
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGINT);
-    sigprocmask(SIG_BLOCK, &ending, &waiting);
-    sigdelset(&waiting, SIGTERM);
-    sigdelset(&waiting, SIGINT);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    return waiting;
-}
-
 static void handle(struct server *server, const struct epoll_event *events, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (events[i].data.ptr != server->wire) {
+        if (server_owns(server, events[i].data.ptr)) {
             server_handle(server, events[i].data.ptr);
             continue;
         }
-        for (int batch = 0; batch < BATCHES_A_TURN && wire_receive(server->wire); batch++)
+        for (int batch = 0; batch < BATCHES_A_TURN && wire_receive(events[i].data.ptr); batch++)
             continue;
     }
 }
@@ -121,21 +96,24 @@ static bool run(struct server *server, const sigset_t *mask)
 
 static bool start(struct server *server, const struct options *options)
 {
+    struct parts *parts = server->daemon;
     struct epoll_event event = {.events = EPOLLIN};
     int epoll = epoll_create1(EPOLL_CLOEXEC);
 
-    server->wire = wire_open(&options->address, options->interface, server->engine);
-    if (epoll < 0 || !server->wire)
+    parts->wire = wire_open(&options->address, options->interface, parts->engine);
+    if (epoll < 0 || !parts->wire)
         return false;
-    event.data.ptr = server->wire;
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, wire_socket(server->wire), &event) == 0 &&
+    event.data.ptr = parts->wire;
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, wire_socket(parts->wire), &event) == 0 &&
            server_open(server, options->listener, epoll);
 }
 
 int main(int count, char **words)
 {
-    static struct server server;
     static struct engine engine;
+    struct parts parts = {.engine = &engine};
+    struct server server = {
+        .carry_out = carry_out, .daemon = &parts, .line_max_bytes = LINE_MAX_BYTES};
     struct options options;
     sigset_t mask;
 
@@ -144,11 +122,10 @@ int main(int count, char **words)
                         "    [--incarnation N] [--rate-bps N] [--slots N] [--fan-in N]\n");
         return 2;
     }
-    mask = prepare_signals();
+    mask = hold_ending_signals();
     prctl(PR_SET_TIMERSLACK, 1);
     engine.limits = options.limits;
     engine.incarnation = options.incarnation;
-    server.engine = &engine;
     if (!start(&server, &options)) {
         fprintf(stderr, "accelerator: cannot start: %s\n", strerror(errno));
         return 1;
@@ -158,7 +135,7 @@ int main(int count, char **words)
         return 1;
     }
     server_close(&server);
-    wire_close(server.wire);
+    wire_close(parts.wire);
     engine_close(&engine);
     return 0;
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "words.h"
+
 static const char *const VERB_NAMES[VERBS] = {
     [HELLO] = "hello", [OWN] = "own",           [OPEN] = "open",     [CLOSE] = "close",
     [FAULT] = "fault", [COUNTERS] = "counters", [STATUS] = "status", [QUIT] = "quit"};
@@ -45,24 +47,6 @@ struct named {
     struct addresses up;
 };
 
-static bool parse_number(const char *text, uint64_t *value)
-{
-    uint64_t sum = 0, digit;
-
-    if (*text == '\0')
-        return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        digit = (uint64_t)(*text - '0');
-        if (sum > (UINT64_MAX - digit) / 10)
-            return false;
-        sum = sum * 10 + digit;
-    }
-    *value = sum;
-    return true;
-}
-
 static bool parse_address(char *text, struct sockaddr_in *address)
 {
     char *colon = strchr(text, ':');
@@ -71,7 +55,7 @@ static bool parse_address(char *text, struct sockaddr_in *address)
     if (!colon)
         return false;
     *colon = '\0';
-    if (!parse_number(colon + 1, &port) || port < 1 || port > UINT16_MAX)
+    if (!parse_number(colon + 1, UINT16_MAX, &port) || port < 1)
         return false;
     *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     return inet_pton(AF_INET, text, &address->sin_addr) == 1;
@@ -115,7 +99,7 @@ static const char *parse_value(char *text, enum key key, struct request *request
     if (key < NUMBERS) {
         uint64_t *number = &named->number[key];
 
-        if (!parse_number(text, number) || *number < RULE[key].least || *number > RULE[key].most)
+        if (!parse_number(text, RULE[key].most, number) || *number < RULE[key].least)
             return "a value is out of range";
         return NULL;
     }
@@ -141,16 +125,6 @@ static const char *parse_setting(char *word, struct request *request, struct nam
         return parse_value(value, (enum key)key, request, named);
     }
     return "unknown setting";
-}
-
-static char *next_word(char **rest)
-{
-    char *word;
-
-    do
-        word = strsep(rest, " ");
-    while (word && *word == '\0');
-    return word;
 }
 
 static const char *lacking(const struct request *request, const struct named *named)
@@ -203,27 +177,24 @@ static const char *parse_settings(char **rest, struct request *request)
 
 static const char *parse_way(char **rest, struct request *request)
 {
-    char *word = next_word(rest);
+    int way = place_of(next_word(rest), WAY_NAMES, WAYS);
 
-    for (int i = 0; word && i < WAYS; i++) {
-        if (strcmp(word, WAY_NAMES[i]) == 0) {
-            request->way = (enum way)i;
-            return NULL;
-        }
-    }
-    return "in or out is wanted";
+    if (way < 0)
+        return "in or out is wanted";
+    request->way = (enum way)way;
+    return NULL;
 }
 
 const char *request_parse(char *line, struct request *request)
 {
-    char *rest = line, *word = next_word(&rest);
+    char *rest = line;
+    int verb = place_of(next_word(&rest), VERB_NAMES, VERBS);
     const char *wrong = NULL;
 
     memset(request, 0, sizeof *request);
-    while (word && request->verb < VERBS && strcmp(word, VERB_NAMES[request->verb]) != 0)
-        request->verb++;
-    if (!word || request->verb == VERBS)
+    if (verb < 0)
         return "unknown request";
+    request->verb = (enum verb)verb;
     if (request->verb == FAULT)
         wrong = parse_way(&rest, request);
     return wrong ? wrong : parse_settings(&rest, request);

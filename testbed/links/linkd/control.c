@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "words.h"
+
 static const char *const VERB_NAMES[VERBS] = {
     [HELLO] = "hello", [OWN] = "own", [JOIN] = "join", [PART] = "part", [SET] = "set",
     [COUNTERS] = "counters", [STATUS] = "status", [QUIT] = "quit"};
@@ -35,24 +37,6 @@ static const struct {
     [SEED] = {"seed", UINT64_MAX},
 };
 
-static bool parse_number(const char *text, uint64_t most, uint64_t *value)
-{
-    uint64_t sum = 0, digit;
-
-    if (*text == '\0')
-        return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        digit = (uint64_t)(*text - '0');
-        if (sum > (UINT64_MAX - digit) / 10)
-            return false;
-        sum = sum * 10 + digit;
-    }
-    *value = sum;
-    return sum <= most;
-}
-
 static const char *parse_setting(char *word, struct named *named)
 {
     char *value = strchr(word, '=');
@@ -70,16 +54,6 @@ static const char *parse_setting(char *word, struct named *named)
                                                                       : "a value is out of range";
     }
     return "unknown setting";
-}
-
-static char *next_word(char **rest)
-{
-    char *word;
-
-    do
-        word = strsep(rest, " ");
-    while (word && *word == '\0');
-    return word;
 }
 
 static const char *parse_settings(char **rest, struct request *request, enum way way)
@@ -115,15 +89,12 @@ static const char *parse_ends(char **rest, struct request *request)
 
 static const char *parse_way(char **rest, struct request *request)
 {
-    char *word = next_word(rest);
+    int way = place_of(next_word(rest), WAY_NAMES, WAYS);
 
-    for (int i = 0; word && i < WAYS; i++) {
-        if (strcmp(word, WAY_NAMES[i]) == 0) {
-            request->way = (enum way)i;
-            return NULL;
-        }
-    }
-    return "forward or backward is wanted";
+    if (way < 0)
+        return "forward or backward is wanted";
+    request->way = (enum way)way;
+    return NULL;
 }
 
 static const char *parse_operands(char **rest, struct request *request)
@@ -151,16 +122,14 @@ static const char *parse_operands(char **rest, struct request *request)
 
 const char *request_parse(char *line, struct request *request)
 {
-    char *rest = line, *word = next_word(&rest);
+    char *rest = line;
+    int verb = place_of(next_word(&rest), VERB_NAMES, VERBS);
 
     memset(request, 0, sizeof *request);
-    for (int i = 0; word && i < VERBS; i++) {
-        if (strcmp(word, VERB_NAMES[i]) == 0) {
-            request->verb = (enum verb)i;
-            return parse_operands(&rest, request);
-        }
-    }
-    return "unknown request";
+    if (verb < 0)
+        return "unknown request";
+    request->verb = (enum verb)verb;
+    return parse_operands(&rest, request);
 }
 
 const char *settings_merge(const struct named *named, uint64_t set[SETTINGS])

@@ -5,7 +5,6 @@
  * permitted, real-time priority keep the kernel from waking it late. */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,19 +13,13 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "ending.h"
+#include "links.h"
 #include "server.h"
 
 enum { EVENTS = 64, REALTIME_PRIORITY = 20 };
 
 enum { GATHER_NS = 100000, GRAIN_MOST_US = 10000 };
-
-static volatile sig_atomic_t told_to_end;
-
-static void on_end(int signal_number)
-{
-    (void)signal_number;
-    told_to_end = 1;
-}
 
 struct options {
     int listener;
@@ -88,22 +81,16 @@ static void ask_for_files(void)
     }
 }
 
-/* Ending signals arrive only while the daemon waits, so that none is missed in between. */
-static sigset_t prepare_signals(void)
+static char *carry_out(struct server *server, struct client *client)
 {
-    struct sigaction action = {.sa_handler = on_end};
-    sigset_t ending, waiting;
+    struct request request;
+    const char *wrong = request_parse(client->line, &request);
 
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGINT);
-    sigprocmask(SIG_BLOCK, &ending, &waiting);
-    sigdelset(&waiting, SIGTERM);
-    sigdelset(&waiting, SIGINT);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    return waiting;
+    if (wrong)
+        return server_verdict(wrong);
+    client->owner |= request.verb == OWN;
+    server->ended |= request.verb == QUIT;
+    return links_answer(server->daemon, &request);
 }
 
 static int wait_for_events(const struct links *links, struct epoll_event *events,
@@ -146,7 +133,7 @@ static bool run(struct links *links, struct server *server, const sigset_t *mask
     uint64_t woken = 0, woken_before;
     uint64_t gather_ns = links->early_ns ? 2 * links->early_ns : GATHER_NS;
 
-    while (!told_to_end && !links->ended) {
+    while (!told_to_end && !server->ended) {
         int count = wait_for_events(links, events, mask);
 
         if (count < 0 && errno != EINTR)
@@ -161,9 +148,10 @@ static bool run(struct links *links, struct server *server, const sigset_t *mask
 
 int main(int count, char **words)
 {
-    static struct server server;
     struct options options;
     struct links links;
+    struct server server = {
+        .carry_out = carry_out, .daemon = &links, .line_max_bytes = LINE_MAX_BYTES};
     sigset_t mask;
     int epoll;
 
@@ -171,12 +159,12 @@ int main(int count, char **words)
         fprintf(stderr, "usage: linkd --listen-fd FD [--realtime] [--memory-mb N] [--grain-us N]\n");
         return 2;
     }
-    mask = prepare_signals();
+    mask = hold_ending_signals();
     ask_for_priority(options.realtime);
     ask_for_files();
     epoll = epoll_create1(EPOLL_CLOEXEC);
     if (epoll < 0 || !links_open(&links, epoll, options.memory_bytes) ||
-        !server_open(&server, &links, options.listener, epoll)) {
+        !server_open(&server, options.listener, epoll)) {
         fprintf(stderr, "linkd: cannot start: %s\n", strerror(errno));
         return 1;
     }

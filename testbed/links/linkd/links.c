@@ -253,11 +253,6 @@ static char *counters(const struct links *links)
     return text;
 }
 
-char *links_refuse(const char *wrong)
-{
-    return answer("error %s", wrong);
-}
-
 char *links_answer(struct links *links, const struct request *request)
 {
     switch (request->verb) {
@@ -274,7 +269,6 @@ char *links_answer(struct links *links, const struct request *request)
                       mover_pool(links->mover)->mapped_bytes, links->budget_bytes,
                       links->directions);
     case QUIT:
-        links->ended = true;
         return answer("ok");
     default:
         return answer("ok linkd 1");

@@ -22,7 +22,6 @@ struct links {
     size_t directions;
     uint64_t budget_bytes;
     uint64_t early_ns; /* so long before it is due a frame may leave with those that are */
-    bool ended;
 };
 
 bool links_open(struct links *links, int epoll, uint64_t budget_bytes);
@@ -36,8 +35,5 @@ void links_release(struct links *links);
 
 /* Carries a request out. The answer is complete, and to be freed; NULL without memory. */
 char *links_answer(struct links *links, const struct request *request);
-
-/* The answer to a line that is no request. */
-char *links_refuse(const char *wrong);
 
 #endif

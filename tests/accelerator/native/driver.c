@@ -1,9 +1,9 @@
 /* Gives the accelerator's pure parts to a test: one command a line in, answer lines out, then `.`. */
 #include <arpa/inet.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "control.h"
+#include "driver.h"
 
 enum { LINE_BYTES = 100000 };
 
@@ -29,18 +29,6 @@ static void print_outgoing(struct outbox *outbox, void *context)
 }
 
 static struct outbox outbox = {.flush = print_outgoing};
-
-static size_t read_hex(const char *text)
-{
-    size_t bytes = 0;
-    unsigned value;
-
-    while (sscanf(text, "%2x", &value) == 1) {
-        packet[bytes++] = (uint8_t)value;
-        text += 2;
-    }
-    return bytes;
-}
 
 static void give(const char *wrong)
 {
@@ -79,7 +67,7 @@ static void take(char *rest)
     arrived.congested = congested;
     arrived.source = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     inet_pton(AF_INET, ip, &arrived.source.sin_addr);
-    arrived.bytes = read_hex(rest + used);
+    arrived.bytes = read_hex(rest + used, packet);
     engine_handle(&engine, &arrived, &outbox);
     print_outgoing(&outbox, NULL);
 }
@@ -109,7 +97,7 @@ static void check(char *rest)
 {
     static struct atoll_key key;
     uint64_t secret = strtoull(rest, &rest, 10);
-    size_t bytes = read_hex(rest + 1);
+    size_t bytes = read_hex(rest + 1, packet);
 
     atoll_key_of(&key, secret);
     printf("%lu\n", atoll_check(&key, packet, bytes));
@@ -145,15 +133,7 @@ int main(void)
 {
     static char line[LINE_BYTES];
 
-    while (fgets(line, sizeof line, stdin)) {
-        char *rest = line, *verb;
-
-        line[strcspn(line, "\n")] = '\0';
-        verb = strsep(&rest, " ");
-        obey(verb, rest ? rest : line + strlen(line));
-        printf(".\n");
-        fflush(stdout);
-    }
+    obey_all(line, sizeof line, obey);
     engine_close(&engine);
     return 0;
 }

@@ -4,33 +4,15 @@
  * anything may happen to the sums, and still nothing may crash. */
 #include <arpa/inet.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "control.h"
+#include "fuzz.h"
 
 enum { CHILDREN = 4, WINDOW = 4, MEMBERS = 3, ELEMENTS_MOST = 600, HOSTILE_A_ROUND = 12 };
 
-static uint64_t state;
 static struct engine engine;
 static struct atoll_key key, wrong_key;
 static uint64_t cases;
-
-static uint64_t any(uint64_t below)
-{
-    state ^= state << 13; /* xorshift64: unlike the program's own generator */
-    state ^= state >> 7;
-    state ^= state << 17;
-    return below ? state % below : 0;
-}
-
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "line %d: %s does not hold\n", __LINE__, #what);                       \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* What the current round is to give, and what came. */
 static struct {
@@ -251,16 +233,11 @@ static const char *const WORDS[] = {
 
 static void control_line(void)
 {
-    char line[1024] = "";
+    char line[1024];
     struct request request;
     struct engine other = {.limits = {0, 8, 4}};
 
-    for (uint64_t left = any(14); left > 0; left--) {
-        strcat(line, WORDS[any(sizeof WORDS / sizeof *WORDS)]);
-        strcat(line, " ");
-    }
-    for (uint64_t left = any(3); left > 0 && *line; left--)
-        line[any(strlen(line))] = (char)any(256);
+    any_line(line, 14, WORDS, sizeof WORDS / sizeof *WORDS);
     if (request_parse(line, &request) == NULL && request.verb == OPEN) {
         MUST(request.config.window >= 1 && request.config.children.count >= 1);
         if (engine_open_tree(&other, &request.config) == NULL)

@@ -1,10 +1,9 @@
 /* Gives the daemon's pure parts to a test: one command a line in, answer lines out, then `.`. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "control.h"
+#include "driver.h"
 #include "packet.h"
 
 enum { LINE_BYTES = 300000, DATA_BYTES = LINE_BYTES / 2 };
@@ -13,16 +12,9 @@ static struct direction direction;
 static struct pool pool;
 static uint8_t data[DATA_BYTES], other[DATA_BYTES];
 
-static uint32_t read_hex(const char *text)
+static uint32_t read_data(const char *text)
 {
-    uint32_t bytes = 0;
-    unsigned value;
-
-    while (sscanf(text, "%2x", &value) == 1) {
-        data[bytes++] = (uint8_t)value;
-        text += 2;
-    }
-    return bytes;
+    return (uint32_t)read_hex(text, data);
 }
 
 static void print_hex(const uint8_t *at, uint32_t bytes)
@@ -98,7 +90,7 @@ static void draw(const char *rest)
 
 static void segments(const char *rest)
 {
-    uint32_t bytes = read_hex(rest);
+    uint32_t bytes = read_data(rest);
     struct wire_size size = packet_wire_size(data, bytes, bytes);
 
     printf("%u %u\n", size.frames, size.bytes);
@@ -110,7 +102,7 @@ static void segments(const char *rest)
 static void flip(char *rest)
 {
     uint64_t bit = strtoull(rest, &rest, 10);
-    uint32_t bytes = read_hex(rest + 1);
+    uint32_t bytes = read_data(rest + 1);
 
     packet_flip_bit(data, bytes, bit);
     print_hex(data, bytes);
@@ -118,7 +110,7 @@ static void flip(char *rest)
 
 static void checksum(const char *rest)
 {
-    uint32_t bytes = read_hex(rest);
+    uint32_t bytes = read_data(rest);
 
     packet_complete_checksum(data, bytes);
     print_hex(data, bytes);
@@ -128,7 +120,7 @@ static void checksum(const char *rest)
 static void vlan(char *rest)
 {
     unsigned long protocol = strtoul(rest, &rest, 10), tag = strtoul(rest, &rest, 10);
-    uint32_t bytes = read_hex(rest + 1);
+    uint32_t bytes = read_data(rest + 1);
 
     memcpy(other + 4, data, bytes);
     print_hex(packet_insert_vlan(other + 4, (uint16_t)protocol, (uint16_t)tag), bytes + 4);
@@ -189,15 +181,7 @@ int main(void)
 
     pool_open(&pool, 256u << 20);
     direction_open(&direction, 0);
-    while (fgets(line, sizeof line, stdin)) {
-        char *rest = line, *verb;
-
-        line[strcspn(line, "\n")] = '\0';
-        verb = strsep(&rest, " ");
-        obey(verb, rest ? rest : line + strlen(line));
-        printf(".\n");
-        fflush(stdout);
-    }
+    obey_all(line, sizeof line, obey);
     direction_close(&direction, &pool);
     return 0;
 }

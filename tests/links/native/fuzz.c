@@ -1,33 +1,14 @@
 /* fuzz COUNT SEED: random requests, packets and lives of a direction, with what must hold. */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "control.h"
+#include "fuzz.h"
 #include "packet.h"
 #include "timers.h"
 
 enum { PACKET_BYTES = 67000, FRAMES_A_LIFE = 40 };
 
-static uint64_t state;
 static struct pool pool;
-
-static uint64_t any(uint64_t below)
-{
-    state ^= state << 13; /* xorshift64: unlike the daemon's own generator */
-    state ^= state >> 7;
-    state ^= state << 17;
-    return below ? state % below : 0;
-}
-
-#define MUST(what)                                                                                 \
-    do {                                                                                           \
-        if (!(what)) {                                                                             \
-            fprintf(stderr, "line %d: %s does not hold\n", __LINE__, #what);                      \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static const char *const WORDS[] = {
     "hello",    "own",     "join",    "part",      "set",        "counters", "status",
@@ -39,16 +20,11 @@ static const char *const WORDS[] = {
 
 static void fuzz_request(void)
 {
-    char line[LINE_MAX_BYTES] = "";
+    char line[LINE_MAX_BYTES];
     uint64_t set[SETTINGS] = {0};
     struct request request;
 
-    for (uint64_t left = any(20); left > 0; left--) {
-        strcat(line, WORDS[any(sizeof WORDS / sizeof *WORDS)]);
-        strcat(line, " ");
-    }
-    for (uint64_t left = any(3); left > 0 && *line; left--)
-        line[any(strlen(line))] = (char)any(256);
+    any_line(line, 20, WORDS, sizeof WORDS / sizeof *WORDS);
     if (request_parse(line, &request) == NULL) {
         MUST(request.verb < VERBS && (int)request.way < (int)WAYS);
         MUST(strlen(request.end[0]) < IFNAMSIZ && strlen(request.end[1]) < IFNAMSIZ);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -15,14 +16,12 @@ static bool watch(const struct server *server, int fd, uint32_t events, void *so
     return epoll_ctl(server->epoll, how, fd, &event) == 0;
 }
 
-bool server_open(struct server *server, struct links *links, int listener, int epoll)
+bool server_open(struct server *server, int listener, int epoll)
 {
-    memset(server, 0, sizeof *server);
-    server->links = links;
     server->listener = listener;
     server->epoll = epoll;
     for (int i = 0; i < CLIENTS_MAX; i++)
-        server->client[i].fd = -1;
+        server->client[i] = (struct client){.fd = -1};
     fcntl(listener, F_SETFL, O_NONBLOCK);
     return watch(server, listener, EPOLLIN, server, EPOLL_CTL_ADD);
 }
@@ -30,11 +29,11 @@ bool server_open(struct server *server, struct links *links, int listener, int e
 static void hang_up(struct server *server, struct client *client)
 {
     if (client->owner)
-        server->links->ended = true;
+        server->ended = true;
     close(client->fd);
     free(client->answer);
-    memset(client, 0, sizeof *client);
-    client->fd = -1;
+    free(client->line);
+    *client = (struct client){.fd = -1};
 }
 
 void server_close(struct server *server)
@@ -52,20 +51,37 @@ bool server_owns(const struct server *server, const void *source)
     return at >= from && at < from + sizeof *server;
 }
 
+static struct client *free_place(struct server *server)
+{
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        if (server->client[i].fd < 0)
+            return &server->client[i];
+    return NULL;
+}
+
 static void welcome(struct server *server)
 {
     int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct client *client = free_place(server);
 
-    for (int i = 0; fd >= 0 && i < CLIENTS_MAX; i++) {
-        if (server->client[i].fd >= 0)
-            continue;
-        server->client[i].fd = fd;
-        if (!watch(server, fd, EPOLLIN, &server->client[i], EPOLL_CTL_ADD))
-            hang_up(server, &server->client[i]);
+    if (fd < 0)
+        return;
+    if (!client) {
+        close(fd);
         return;
     }
-    if (fd >= 0)
-        close(fd);
+    *client = (struct client){.fd = fd, .line = malloc(server->line_max_bytes)};
+    if (!client->line || !watch(server, fd, EPOLLIN, client, EPOLL_CTL_ADD))
+        hang_up(server, client);
+}
+
+char *server_verdict(const char *wrong)
+{
+    char *text = NULL;
+
+    if (!wrong)
+        return strdup("ok\n");
+    return asprintf(&text, "error %s\n", wrong) < 0 ? NULL : text;
 }
 
 /* Sends what the client takes now. False if it is gone. */
@@ -85,40 +101,28 @@ static bool send_answer(struct server *server, struct client *client)
     return watch(server, client->fd, client->answer ? EPOLLOUT : EPOLLIN, client, EPOLL_CTL_MOD);
 }
 
-static char *answer_line(struct server *server, struct client *client)
-{
-    struct request request;
-    const char *wrong = request_parse(client->line, &request);
-
-    if (wrong)
-        return links_refuse(wrong);
-    client->owner |= request.verb == OWN;
-    return links_answer(server->links, &request);
-}
-
 /* Carries out the lines that are complete, until an answer does not fit into the socket. */
 static bool serve_lines(struct server *server, struct client *client)
 {
     char *end;
 
-    while (!client->answer &&
-           (end = memchr(client->line, '\n', client->line_bytes)) != NULL) {
+    while (!client->answer && (end = memchr(client->line, '\n', client->line_bytes)) != NULL) {
         size_t taken = (size_t)(end - client->line) + 1;
 
         *end = '\0';
-        client->answer = answer_line(server, client);
+        client->answer = server->carry_out(server, client);
         client->line_bytes -= taken;
         memmove(client->line, client->line + taken, client->line_bytes);
         if (!client->answer || !send_answer(server, client))
             return false;
     }
-    return client->line_bytes < sizeof client->line; /* or the line never ends */
+    return client->line_bytes < server->line_max_bytes; /* or the line never ends */
 }
 
-static bool receive(struct client *client)
+static bool receive(const struct server *server, struct client *client)
 {
     ssize_t got = recv(client->fd, client->line + client->line_bytes,
-                       sizeof client->line - client->line_bytes, 0);
+                       server->line_max_bytes - client->line_bytes, 0);
 
     if (got > 0)
         client->line_bytes += (size_t)got;
@@ -134,10 +138,7 @@ void server_handle(struct server *server, void *source)
         welcome(server);
         return;
     }
-    if (client->answer)
-        there = send_answer(server, client);
-    else
-        there = receive(client);
+    there = client->answer ? send_answer(server, client) : receive(server, client);
     if (!there || !serve_lines(server, client))
         hang_up(server, client);
 }
