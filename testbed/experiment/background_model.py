@@ -14,9 +14,8 @@ workers have met.
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,9 +24,11 @@ from pydantic import ConfigDict, Field
 
 from topologies.errors import UserError
 from topologies.model import Topology
+from workloads.errors import UsageError
+from workloads.table import read_table
 
 PROTOCOLS = ("tcp", "udp")
-MOST_MBPS = 1e6
+LEAST_MBPS, MOST_MBPS = 0.001, 1e6
 MOST_MB = 1e7
 MATRIX_COLUMNS = ("source", "target", "rate_mbps")
 
@@ -35,10 +36,10 @@ Code = Annotated[str, Field(min_length=1, max_length=8, description="a site's co
 RateMbps = Annotated[
     float,
     Field(
-        gt=0,
+        ge=LEAST_MBPS,
         le=MOST_MBPS,
         description="Mbit/s of the real network, before rate_scale: "
-        f"above 0, up to {MOST_MBPS:.0f}",
+        f"from {LEAST_MBPS:g} to {MOST_MBPS:.0f}",
     ),
 ]
 MessageMb = Annotated[
@@ -51,6 +52,9 @@ MessageMb = Annotated[
 ]
 Seconds = Annotated[
     float, Field(ge=0, le=1e6, allow_inf_nan=False, description="seconds, 0 or more")
+]
+Pulse = Annotated[
+    float, Field(ge=0.01, le=1e6, allow_inf_nan=False, description="seconds, 0.01 or more")
 ]
 Span = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False, description="seconds above 0")]
 
@@ -81,8 +85,8 @@ class BackgroundFlow:
     rate_mbps: RateMbps | None = None
     start_s: Seconds = 0.0
     stop_s: Span | None = None
-    on_s: Span | None = None
-    off_s: Span | None = None
+    on_s: Pulse | None = None
+    off_s: Pulse | None = None
     pattern: Literal["fixed", "exponential"] = "fixed"
 
 
@@ -115,30 +119,41 @@ Entry = BackgroundFlow | TenantJob
 
 def check_entry(entry: Entry, topology: Topology) -> None:
     """Raise UserError for what this network cannot have beside a training, with what is right."""
-    _check_sites(entry, topology)
-    _check_times(entry)
-
-
-def _check_sites(entry: Entry, topology: Topology) -> None:
     sites = entry.sites if isinstance(entry, TenantJob) else (entry.source, entry.target)
+    _check_sites(sites, topology)
+    if len(set(sites)) != len(sites):
+        raise UserError(f"{_twice(sites)} would send to itself; name different sites")
+    if entry.stop_s is not None and entry.stop_s <= entry.start_s:
+        wrong = f"stop_s: {entry.stop_s:g} is not after start_s, {entry.start_s:g}"
+        raise UserError(f"{wrong}; give a later one, or leave it out")
+    if isinstance(entry, BackgroundFlow):
+        _check_flow(entry, topology)
+
+
+def _check_sites(sites: Sequence[str], topology: Topology) -> None:
     for site in sites:
         if site not in topology.codes:
-            raise UserError(
-                f"no site {site!r} in {topology.name}; sites are {', '.join(topology.codes)}"
-            )
-    if len(set(sites)) != len(sites) or len(sites) < 2:
-        raise UserError(f"{sites[0]} would send to itself; name different sites")
+            known = ", ".join(topology.codes)
+            raise UserError(f"no site {site!r} in {topology.name}; sites are {known}")
 
 
-def _check_times(entry: Entry) -> None:
-    if entry.stop_s is not None and entry.stop_s <= entry.start_s:
-        raise UserError(f"stop_s: {entry.stop_s:g} is not after start_s, {entry.start_s:g}")
-    if isinstance(entry, TenantJob):
-        return
-    if (entry.on_s is None) != (entry.off_s is None):
+def _twice(sites: Sequence[str]) -> str:
+    return next(site for site in sites if sites.count(site) > 1)
+
+
+def _check_flow(flow: BackgroundFlow, topology: Topology) -> None:
+    if (flow.on_s is None) != (flow.off_s is None):
         raise UserError("on_s and off_s go together; give both or none")
-    if entry.protocol == "udp" and entry.rate_mbps is None:
-        raise UserError("rate_mbps: UDP has no pace of its own, so it needs a rate")
+    if flow.pattern != "fixed" and flow.on_s is None:
+        raise UserError(f"pattern: {flow.pattern} without on_s and off_s; give both")
+    if flow.protocol != "udp":
+        return
+    if flow.rate_mbps is None:
+        raise UserError("rate_mbps: missing; UDP has no pace of its own, so it needs a rate")
+    port_mbps = topology.access[flow.source].rate_mbps
+    if flow.rate_mbps > port_mbps:
+        wrong = f"rate_mbps: {flow.rate_mbps:g} is more than {flow.source}'s port carries"
+        raise UserError(f"{wrong}; give at most {port_mbps:g}")
 
 
 def read_traffic_matrix(path: Path, topology: Topology) -> tuple[BackgroundFlow, ...]:
@@ -152,39 +167,35 @@ def read_traffic_matrix(path: Path, topology: Topology) -> tuple[BackgroundFlow,
         UserError: the file, a column or a value is wrong; the text names the line.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-            columns = tuple(rows[0]) if rows else MATRIX_COLUMNS
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: {getattr(error, 'strerror', None) or 'not text'}") from None
-    missing = [name for name in MATRIX_COLUMNS if name not in columns]
-    strange = [str(name) for name in columns if name not in (*MATRIX_COLUMNS, "protocol")]
-    if missing or strange:
-        wrong = f"lacks the column {missing[0]!r}" if missing else f"has a column {strange[0]!r}"
-        raise UserError(f"{path}:1: {wrong}; columns are source,target,rate_mbps[,protocol]")
-    flows = [_matrix_flow(row, f"{path}:{line}", topology) for line, row in enumerate(rows, 2)]
+        lines = read_table(path, MATRIX_COLUMNS, ("protocol",))
+    except UsageError as error:
+        raise UserError(str(error)) from None
+    flows = [_matrix_flow(cells, place, topology) for place, cells in lines]
     return tuple(flow for flow in flows if flow.rate_mbps)
 
 
-def _matrix_flow(row: Mapping[str, str | None], place: str, topology: Topology) -> BackgroundFlow:
-    rate_mbps = _matrix_rate(row["rate_mbps"], place)
-    protocol = row.get("protocol") or "tcp"
+def _matrix_flow(cells: Mapping[str, str], place: str, topology: Topology) -> BackgroundFlow:
+    rate_mbps = _matrix_rate(cells["rate_mbps"], place)
+    protocol = cells.get("protocol") or "tcp"
     if protocol not in PROTOCOLS:
         raise UserError(f"{place}: protocol: {protocol!r} is none of {', '.join(PROTOCOLS)}")
     spoken: Literal["tcp", "udp"] = "udp" if protocol == "udp" else "tcp"
-    flow = BackgroundFlow(str(row["source"]), str(row["target"]), spoken, rate_mbps)
+    flow = BackgroundFlow(cells["source"], cells["target"], spoken, rate_mbps)
     try:
-        _check_sites(flow, topology)
+        _check_sites((flow.source, flow.target), topology)
+        if rate_mbps:
+            check_entry(flow, topology)
     except UserError as error:
         raise UserError(f"{place}: {error}") from None
     return flow
 
 
-def _matrix_rate(text: str | None, place: str) -> float:
+def _matrix_rate(text: str, place: str) -> float:
     try:
-        rate_mbps = float(text or "")
+        rate_mbps = float(text)
     except ValueError:
         rate_mbps = math.nan
-    if not 0 <= rate_mbps <= MOST_MBPS:
-        raise UserError(f"{place}: rate_mbps: {text!r} is no number of Mbit/s")
+    if not 0 <= rate_mbps <= MOST_MBPS or 0 < rate_mbps < LEAST_MBPS:
+        right = f"give Mbit/s, 0 or from {LEAST_MBPS:g} to {MOST_MBPS:.0f}"
+        raise UserError(f"{place}: rate_mbps: {text[:30]!r} is no rate; {right}")
     return rate_mbps

@@ -1,13 +1,14 @@
 """What in an experiment does not fit together, or not its topology; found before anything is built.
 
-Pure but for the files an experiment names, which are read here for the first time: a plan, a
-traffic matrix. `misfits` yields in the order of the file's sections; the first becomes the user's
-line. Faults and plans have modules of their own, `fitting_faults` and `fitting_plans`.
+Pure but for the files an experiment names, which are read here for the first time: a plan, a list
+of layers, a traffic matrix. `misfits` yields in the order of the file's sections; the first becomes
+the user's line. Faults and plans have modules of their own, `fitting_faults`, `fitting_plans`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from schedules.capabilities import Capabilities
@@ -21,6 +22,8 @@ from topologies.checks import listed
 from topologies.document import Path as Place
 from topologies.errors import UserError
 from topologies.model import Topology
+from workloads.errors import WorkloadError
+from workloads.replay.layers import bucket_sizes, load_layers
 
 __all__ = ["Misfit", "misfits", "read_plan"]
 REPLAY = "replay"
@@ -30,19 +33,20 @@ def misfits(experiment: Experiment, topology: Topology) -> Iterator[Misfit]:
     """Yield what does not fit."""
     scale = checked_scale(experiment.rate_scale, topology)
     emulated = topology.scaled(scale)
-    for found in (
-        *_links(emulated),
-        *_accelerators(experiment, topology),
-        *_beside(experiment, topology),
-        *fault_misfits(experiment, emulated, scale),
+    # One after the other, so that what comes first is told before a later file is even opened.
+    for found in chain(
+        _links(emulated),
+        _accelerators(experiment, topology),
+        _beside(experiment, topology),
+        fault_misfits(experiment, emulated, scale),
     ):
         yield Misfit(None, *found)
     for number, variant in enumerate(experiment.variants):
-        for found in (
-            *_collectives(variant),
-            *plan_misfits(variant, topology),
-            *_workload(variant),
-            *_outer(variant),
+        for found in chain(
+            _collectives(variant),
+            plan_misfits(variant, topology),
+            _workload(variant),
+            _outer(variant),
         ):
             yield Misfit(number, *found)
 
@@ -75,7 +79,13 @@ def _beside(experiment: Experiment, topology: Topology) -> Iterator[Found]:
             wrong, _, right = str(error).partition("; ")
             yield place, wrong, right
     if experiment.traffic_matrix is not None:
+        yield from _no_file(experiment.traffic_matrix, ("traffic_matrix",))
         read_traffic_matrix(Path(experiment.traffic_matrix), topology)
+
+
+def _no_file(name: str, path: Place) -> Iterator[Found]:
+    if not Path(name).is_file():
+        yield path, f"{name}: no such file", "give a path from the folder of the experiment"
 
 
 # --- variants -------------------------------------------------------------------------------------
@@ -109,12 +119,26 @@ def _replay(variant: Variant) -> Iterator[Found]:
     """Yield what a replay lacks, and what it cannot have: it trains nothing."""
     if variant.workload.layers is None:
         yield ("workload", "layers"), "missing", "replay needs a CSV file of layers"
+        return
+    yield from _no_file(variant.workload.layers, ("workload", "layers"))
+    messages = _messages(Path(variant.workload.layers))
+    if variant.overlap_fragments > messages:
+        wrong = f"{variant.overlap_fragments} of the {messages} messages that the layers make"
+        yield ("overlap_fragments",), wrong, "give at most as many"
     for name in ("batch_size", "learning_rate", "dirichlet_alpha"):
         if getattr(variant.workload, name) is not None:
             yield ("workload", name), "replay has none", "leave it out: nothing is trained"
     if variant.target_loss is not None:
         right = "leave it out, or train something"
         yield ("target_loss",), "a replay has no loss", right
+
+
+def _messages(layers: Path) -> int:
+    """Return how many messages a replay's layers make; raises UserError for a wrong list."""
+    try:
+        return len(bucket_sizes(load_layers(layers), 1.0))
+    except WorkloadError as error:
+        raise UserError(str(error)) from None
 
 
 def _outer(variant: Variant) -> Iterator[Found]:

@@ -29,6 +29,7 @@ from topologies.files import load
 MULTICAST_PLAN = plan(load("three_city"), "multicast", collective="multicast").to_json()
 EXAMPLES = sorted((Path(__file__).parents[2] / "experiments").glob("*.yaml"))
 
+LAYERS = "layer,numel,forward_ms,backward_ms\na,7000000,1,2\nb,7000000,1,2\n"
 FULL = PlanChoice(full_clique=True)
 TWO_VARIANTS = """\
 topology: three_city
@@ -92,6 +93,8 @@ def test_local_steps_are_ten_or_one_without_an_outer_optimizer(tmp_path: Path) -
 
 
 def test_paths_are_those_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "layers.csv").write_text(LAYERS)
     text = "workload: {kind: replay, layers: sub/layers.csv}"
     (only,) = read(tmp_path, text).variants
     assert only.workload.layers == str(tmp_path / "sub" / "layers.csv")
@@ -182,6 +185,8 @@ def test_variants_can_be_chosen_by_name(tmp_path: Path) -> None:
         ("background: [{source: NYC, target: NYC}]", 1, "background[0]: "),
         ("tenants: [{sites: [NYC, XYZ], message_mb: 1}]", 1, "tenants[0]: no site 'XYZ'"),
         ("workload: {kind: replay}", 1, "workload.layers: missing"),
+        ("workload: {kind: replay, layers: x.csv}", 1, "workload.layers: x.csv: no such file"),
+        ("rounds: 1\ntraffic_matrix: x.csv", 2, "traffic_matrix: x.csv: no such file; give a path"),
         ("workload: {kind: digits, preset: tiny}", 1, "workload.preset: digits has no presets"),
         ("overlap_fragments: 2\nouter: {kind: none}", 1, "nothing overlaps with outer none"),
         ("# nothing\n", 1, "file: empty; its top is 'topology: ...'"),
@@ -191,7 +196,7 @@ def test_variants_can_be_chosen_by_name(tmp_path: Path) -> None:
         ("accelerators: {sites: []}", 1, "accelerators.sites: a list does not fit; give a list of"),
         ("accelerators: {sites: [NYC, NYC]}", 1, "accelerators.sites[1]: NYC is given already"),
         ("background: [{sorce: NYC, target: LON}]", 1, "sorce: unknown key; did you mean 'source'"),
-        ("background: [{source: NYC, target: LON, rate_mbps: 0}]", 1, "above 0, up to 1000000"),
+        ("background: [{source: NYC, target: LON, rate_mbps: 0}]", 1, "from 0.001 to 1000000"),
         ("tenants: [{sites: [NYC], message_mb: 1}]", 1, "sites: a list does not fit; give a list"),
     ],
 )
@@ -234,12 +239,18 @@ REPLAY = "workload: {kind: replay, layers: layers.csv%s}"
     ("more", "after", "says"),
     [
         ("", "\ntarget_loss: 2", "target_loss: a replay has no loss; leave it out, or train some"),
+        (
+            "",
+            "\noverlap_fragments: 3",
+            "overlap_fragments: 3 of the 2 messages that the layers",
+        ),
         (", dirichlet_alpha: 1", "", "workload.dirichlet_alpha: replay has none; leave it out"),
         (", batch_size: 2", "", "workload.batch_size: replay has none; leave it out"),
         (", learning_rate: 0.1", "", "workload.learning_rate: replay has none; leave it out"),
     ],
 )
 def test_a_replay_trains_nothing(tmp_path: Path, more: str, after: str, says: str) -> None:
+    (tmp_path / "layers.csv").write_text(LAYERS)
     assert says in complaint(tmp_path, REPLAY % more + after)
 
 

@@ -86,7 +86,9 @@ def test_the_commands_hold_what_the_islands_read() -> None:
         (BackgroundFlow("AMS", "LON", "udp"), "UDP has no pace of its own"),
         (BackgroundFlow("AMS", "LON", start_s=3.0, stop_s=2.0), "stop_s: 2 is not after"),
         (BackgroundFlow("AMS", "LON", on_s=1.0), "on_s and off_s go together"),
-        (TenantJob(("AMS", "LON", "AMS"), 1.0), "different sites"),
+        (BackgroundFlow("AMS", "LON", pattern="exponential"), "pattern: exponential without on_s"),
+        (BackgroundFlow("AMS", "LON", "udp", 20_000.0), "more than AMS's port carries; give at mo"),
+        (TenantJob(("AMS", "LON", "AMS"), 1.0), "AMS would send to itself; name different sites"),
     ],
 )
 def test_what_the_network_cannot_have_is_refused(entry: Entry, reason: str) -> None:
@@ -108,13 +110,25 @@ def test_a_traffic_matrix_is_a_flow_for_each_rate_above_zero(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("source,target,mbps\nAMS,LON,1\n", ":1: lacks the column 'rate_mbps'"),
-        ("source,target,rate_mbps,colour\nAMS,LON,1,red\n", ":1: has a column 'colour'"),
-        ("source,target,rate_mbps\nAMS,LON,1\nAMS,NYC,1\n", ":3: no site 'NYC'"),
-        ("source,target,rate_mbps\nAMS,LON,fast\n", ":2: rate_mbps: 'fast'"),
+        ("", ":1: no column source; the columns are source, target, rate_mbps[, protocol]"),
+        ("AMS,LON,1\n", ":1: unknown column 'AMS'; the columns are"),
+        ("source,target,rate_mbps\n", ":1: nothing below the columns"),
+        ("source,target,mbps\nAMS,LON,1\n", ":1: unknown column 'mbps'"),
+        ("source,target\nAMS,LON\n", ":1: no column rate_mbps"),
+        ("source,target,rate_mbps,rate_mbps\nAMS,LON,1,2\n", ":1: more than one column rate_mbps"),
+        ("source,target,rate_mbps,colour\nAMS,LON,1,red\n", ":1: unknown column 'colour'"),
+        ("source,target,rate_mbps\n\n# mine\nAMS,LON,1\nAMS,NYC,1\n", ":5: no site 'NYC'"),
+        ("source,target,rate_mbps\nAMS,AMS,1\n", ":2: AMS would send to itself"),
+        (
+            "source,target,rate_mbps\nAMS,LON,fast\n",
+            ":2: rate_mbps: 'fast' is no rate; give Mbit",
+        ),
         ("source,target,rate_mbps\nAMS,LON,-1\n", ":2: rate_mbps: '-1'"),
-        ("source,target,rate_mbps\nAMS,LON\n", ":2: rate_mbps: None"),
+        ("source,target,rate_mbps\nAMS,LON,1e-300\n", ":2: rate_mbps: '1e-300'"),
+        ("source,target,rate_mbps\nAMS,LON\n", ":2: 2 values for 3 columns"),
+        ("source,target,rate_mbps\nAMS,LON,1,tcp\n", ":2: 4 values for 3 columns"),
         ("source,target,rate_mbps,protocol\nAMS,LON,1,sctp\n", ":2: protocol: 'sctp'"),
+        ("source,target,rate_mbps\n" + "x" * 200_000 + ",LON,1\n", ":2: field larger than"),
     ],
 )
 def test_a_mistake_in_a_traffic_matrix_has_its_line(tmp_path: Path, text: str, reason: str) -> None:
@@ -123,6 +137,13 @@ def test_a_mistake_in_a_traffic_matrix_has_its_line(tmp_path: Path, text: str, r
     with pytest.raises(UserError) as refused:
         read_traffic_matrix(file, THREE)
     assert f"offered.csv{reason}" in str(refused.value)
+
+
+def test_a_matrix_is_read_as_spreadsheets_write_it(tmp_path: Path) -> None:
+    file = tmp_path / "offered.csv"
+    text = "\ufeffsource, target, rate_mbps\r\nAMS, AMS, 0\r\nAMS, LON, 100\r\n,,\r\n"
+    file.write_bytes(text.encode())
+    assert read_traffic_matrix(file, THREE) == (BackgroundFlow("AMS", "LON", "tcp", 100.0),)
 
 
 def test_a_matrix_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 from workloads.collectives.endpoint import Endpoint
 from workloads.errors import CollectiveError, UsageError
 from workloads.replay import transformer
-from workloads.replay.layers import Layer, bucket_sizes, load_layers, step_s
+from workloads.replay.layers import Layer, bucket_sizes, load_layers, regrouped, step_s
 from workloads.replay.payload import Payload, weight
-from workloads.replay.workload import Replay, regrouped
+from workloads.replay.workload import Replay
 from workloads.training import digits
 from workloads.training.data import load_corpus
 from workloads.training.model import PRESETS, build_model
@@ -50,12 +50,18 @@ def test_a_table_is_read_whatever_the_order_of_its_columns(tmp_path: Path) -> No
         ("layer,numel,forward\n", ":1: unknown column 'forward'; the columns are layer, numel"),
         ("layer,numel,forward_ms\nx,1,1\n", ":1: no column backward_ms; the columns are"),
         ("# x\nlayer,numel,numel,forward_ms,backward_ms\n", ":2: more than one column numel"),
-        (HEADER, ":1: no layer below the columns"),
+        (HEADER, ":1: nothing below the columns; the columns are layer, numel"),
         (HEADER + "a,1,1\n", ":2: 3 values for 4 columns"),
         (HEADER + "a,1,1,1\nb,1.5,1,1\n", ":3: numel '1.5'; give a whole number from 1"),
         (HEADER + "a,0,1,1\n", ":2: numel '0'; give a whole number from 1"),
         (HEADER + "a,1,x,1\n", ":2: forward_ms 'x'; give milliseconds from 0"),
         (HEADER + "a,1,1,-1\n", ":2: backward_ms '-1'; give milliseconds from 0"),
+        (
+            HEADER + "a,1,1e300,1\n",
+            ":2: forward_ms '1e300'; give milliseconds from 0 to 1000",
+        ),
+        (HEADER + f"a,{'9' * 5000},1,1\n", ":2: numel '999999999999999999999999999999...'; give a"),
+        (HEADER + f"{'x' * 200_000},1,1,1\n", ":2: field larger than field limit"),
         (HEADER + "a,1,1,nan\n", ":2: backward_ms 'nan'; give milliseconds from 0"),
     ],
 )
@@ -67,6 +73,20 @@ def test_a_mistake_is_one_line_with_file_line_and_column(
         load_layers(path)
     assert str(failure.value).startswith(f"{path}{message}")
     assert "\n" not in str(failure.value)
+
+
+def test_a_table_is_read_as_spreadsheets_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "layers.csv"
+    path.write_bytes(("\ufeff" + HEADER + '"a\u2028b",10,1,2.5\n').replace("\n", "\r\n").encode())
+    assert load_layers(path) == (Layer("a\u2028b", 10, 1.0, 2.5),)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_table_in_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "layers.csv"
+    path.write_bytes((HEADER + "é,10,1,2.5\n").encode(encoding))
+    with pytest.raises(UsageError, match=r"layers\.csv: not UTF-8 text; save it as CSV in UTF-8"):
+        load_layers(path)
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:

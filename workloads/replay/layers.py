@@ -11,17 +11,21 @@ that a scaled replay sends as many messages as the real model.
 
 from __future__ import annotations
 
-import csv
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from workloads.errors import UsageError
+from workloads.table import read_table
 
 COLUMNS = ("layer", "numel", "forward_ms", "backward_ms")
 BUCKET_BYTES = 25 * 1024 * 1024
 ELEMENT_BYTES = 4
+MOST_NUMEL = 10**12
+MOST_MS = 1e9
+SHOWN = 30
 
 
 @dataclass(frozen=True)
@@ -41,18 +45,7 @@ def load_layers(path: Path) -> tuple[Layer, ...]:
         UsageError: there is no such file, or a column or a value is wrong; the text names the file,
             the line and the column.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    rows = list(_rows(text))
-    if not rows:
-        raise UsageError(f"{path}:1: no column {COLUMNS[0]}; the columns are {', '.join(COLUMNS)}")
-    (first, header), layers = rows[0], rows[1:]
-    _require_columns(f"{path}:{first}", header)
-    if not layers:
-        raise UsageError(f"{path}:{first}: no layer below the columns; give one a line")
-    return tuple(_layer(f"{path}:{line}", row, header) for line, row in layers)
+    return tuple(_layer(where, cells) for where, cells in read_table(path, COLUMNS))
 
 
 def step_s(layers: Sequence[Layer]) -> float:
@@ -77,29 +70,24 @@ def bucket_sizes(layers: Sequence[Layer], message_scale: float) -> list[int]:
     return [max(1, round(numel * message_scale)) for numel in buckets]
 
 
-def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that are no comments, with the numbers of their lines."""
-    reader = csv.reader(text.splitlines())
-    for row in reader:
-        if row and not row[0].lstrip().startswith("#"):
-            yield reader.line_num, [cell.strip() for cell in row]
+def regrouped(sizes: Sequence[int], fragments: int) -> list[int]:
+    """Return the sizes of `fragments` messages made of buckets in a row; of 0, the buckets' own.
+
+    Raises:
+        UsageError: there are fewer buckets than that.
+    """
+    if not fragments:
+        return list(sizes)
+    if fragments > len(sizes):
+        raise UsageError(
+            f"--overlap-fragments {fragments}: the layers make {len(sizes)} messages; give at most "
+            "as many"
+        )
+    bounds = [len(sizes) * number // fragments for number in range(fragments + 1)]
+    return [sum(sizes[start:stop]) for start, stop in itertools.pairwise(bounds)]
 
 
-def _require_columns(where: str, header: list[str]) -> None:
-    right = ", ".join(COLUMNS)
-    for name in header:
-        if name not in COLUMNS:
-            raise UsageError(f"{where}: unknown column {name!r}; the columns are {right}")
-    for name in COLUMNS:
-        if header.count(name) != 1:
-            count = "no" if name not in header else "more than one"
-            raise UsageError(f"{where}: {count} column {name}; the columns are {right}")
-
-
-def _layer(where: str, row: list[str], header: list[str]) -> Layer:
-    if len(row) != len(header):
-        raise UsageError(f"{where}: {len(row)} values for {len(header)} columns")
-    cells = dict(zip(header, row, strict=True))
+def _layer(where: str, cells: Mapping[str, str]) -> Layer:
     return Layer(
         name=cells["layer"],
         numel=_numel(where, cells["numel"]),
@@ -109,8 +97,10 @@ def _layer(where: str, row: list[str], header: list[str]) -> Layer:
 
 
 def _numel(where: str, text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UsageError(f"{where}: numel {text!r}; give a whole number from 1")
+    is_whole = text.isascii() and text.isdigit() and len(text) <= len(str(MOST_NUMEL))
+    if not is_whole or not 1 <= int(text) <= MOST_NUMEL:
+        shown = text if len(text) < SHOWN else text[:SHOWN] + "..."
+        raise UsageError(f"{where}: numel {shown!r}; give a whole number from 1 to {MOST_NUMEL}")
     return int(text)
 
 
@@ -119,6 +109,7 @@ def _milliseconds(where: str, column: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value < math.inf:
-        raise UsageError(f"{where}: {column} {text!r}; give milliseconds from 0")
+    if not 0 <= value <= MOST_MS:
+        shown = text[:SHOWN]
+        raise UsageError(f"{where}: {column} {shown!r}; give milliseconds from 0 to {MOST_MS:.0f}")
     return value

@@ -10,7 +10,6 @@ the hash of, is the last mean that all of them took.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from workloads.replay.layers import (
     Layer,
     bucket_sizes,
     load_layers,
+    regrouped,
     step_s,
 )
 from workloads.replay.payload import Payload
@@ -142,20 +142,3 @@ class Replay:
 def _messages_a_round(settings: Settings) -> int:
     """Return how many messages a round has; 0 for one a bucket."""
     return 0 if settings.outer == "none" else max(settings.overlap_fragments, 1)
-
-
-def regrouped(sizes: Sequence[int], fragments: int) -> list[int]:
-    """Return the sizes of `fragments` messages made of buckets in a row; of 0, the buckets' own.
-
-    Raises:
-        UsageError: there are fewer buckets than that.
-    """
-    if not fragments:
-        return list(sizes)
-    if fragments > len(sizes):
-        raise UsageError(
-            f"--overlap-fragments {fragments}: the layers make {len(sizes)} messages; give at most "
-            "as many"
-        )
-    bounds = [len(sizes) * number // fragments for number in range(fragments + 1)]
-    return [sum(sizes[start:stop]) for start, stop in itertools.pairwise(bounds)]
