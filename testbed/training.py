@@ -21,7 +21,7 @@ from testbed.experiment import schedule as schedules
 from testbed.experiment import target
 from testbed.experiment.background import Background, started
 from testbed.experiment.background_model import Entry
-from testbed.experiment.faults import Faults, reroutes
+from testbed.experiment.faults import Faults, missed_words, reroutes
 from testbed.experiment.job import LAYERS_NAME, OUTPUT_NAME, STOP_NAME, Job
 from testbed.experiment.model import Experiment
 from testbed.experiment.trees import groups_of, installed, lay_out_groups, push_groups
@@ -152,7 +152,6 @@ def train(job: Job, standing: Standing, record: RunRecord) -> Summary:
         evidence,
         reach=standing.reach,
         cross_check=compare_witnesses(job.wan, job.ends),
-        unjudged=reroutes(standing.experiment.faults),
         target_loss=job.variant.target_loss,
     )
     summary = {
@@ -238,15 +237,15 @@ def _under_watch(
         _work(course)
         time.sleep(SETTLE_S)
     _collect(course)
-    evidence = replace(
-        evidence_of(job, course.reports.snapshot(), sampler),
-        further_reasons=captured.reasons,
-        machine_reasons=monitor.reasons(),
-    )
+    evidence = evidence_of(job, course.reports.snapshot(), sampler)
     windows = evidence.windows
-    if windows:
-        load = background.load(windows[0].start_s, windows[-1].end_s)
-        evidence = replace(evidence, background=load)
+    measured = (windows[0].start_s, windows[-1].end_s) if windows else None
+    evidence = replace(
+        evidence,
+        further_reasons=captured.reasons,
+        machine_reasons=monitor.reasons(measured),
+        background=background.load(*measured) if measured else {},
+    )
     return evidence, background, captured
 
 

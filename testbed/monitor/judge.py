@@ -26,8 +26,19 @@ class Stretch:
     mean: float
 
 
-def judge(samples: Samples, thresholds: Thresholds) -> list[str]:
-    """Return why a run with these samples is invalid, a sentence each; empty if it is not."""
+def judge(
+    samples: Samples, thresholds: Thresholds, measured: tuple[float, float] | None = None
+) -> list[str]:
+    """Return why a run with these samples is invalid, a sentence each; empty if it is not.
+
+    Args:
+        samples: a second each.
+        thresholds: from when on.
+        measured: UNIX times of the first and the last moment that figures are of; what the machine
+            did before, while workers started, is nobody's figure. All samples, if not given.
+    """
+    if measured is not None:
+        samples = during(samples, *measured, least_s=thresholds.sustained_s)
     reasons = [
         _drops_reason(samples, thresholds),
         _late_reason(samples, thresholds),
@@ -37,6 +48,16 @@ def judge(samples: Samples, thresholds: Thresholds) -> list[str]:
         _switch_reason(samples, thresholds),
     ]
     return [reason for reason in reasons if reason]
+
+
+def during(samples: Samples, begin: float, end: float, least_s: float = 0.0) -> Samples:
+    """Return the samples that tell of some time; with some before it, if it is under `least_s`."""
+    upto = [sample for sample in samples if sample.time - sample.interval_s < end]
+    lasted, kept = 0.0, len(upto)
+    while kept and (upto[kept - 1].time > begin or lasted < least_s):
+        kept -= 1
+        lasted += upto[kept].interval_s
+    return upto[kept:]
 
 
 def _drops_reason(samples: Samples, thresholds: Thresholds) -> str:
@@ -168,7 +189,7 @@ def stretches(samples: Samples, seconds: float) -> list[tuple[int, int]]:
 
 
 def _span(samples: Samples, first: int, last: int) -> str:
-    """Return when that was, in seconds since the monitor began and by the clock of the record."""
+    """Return when that was, in seconds since the first sample and by the clock of the record."""
     began = samples[0].time - samples[0].interval_s
     begin, end = samples[first].time - samples[first].interval_s, samples[last].time
     return f"between {begin - began:.0f} s and {end - began:.0f} s (UNIX time {begin:.0f})"

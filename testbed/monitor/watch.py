@@ -55,12 +55,15 @@ class FidelityMonitor:
         with self._lock:
             return tuple(self._samples)
 
-    def reasons(self) -> list[str]:
+    def reasons(self, measured: tuple[float, float] | None = None) -> list[str]:
         """Return why the run is invalid so far, each with when and how much; empty if it is not.
 
         A monitor that could not look is a reason too: nothing is known of the run then.
+
+        Args:
+            measured: UNIX times between which figures were taken; all the time, if not given.
         """
-        reasons = judge(self.samples(), self._thresholds)
+        reasons = judge(self.samples(), self._thresholds, measured)
         if self._failure is not None:
             reasons.append(f"fidelity was not watched to the end: {self._failure}")
         return reasons

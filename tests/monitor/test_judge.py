@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.monitor import DEFAULT_THRESHOLDS, FidelitySample, judge
-from testbed.monitor.judge import stretches, worst_stretch
+from testbed.monitor.judge import during, stretches, worst_stretch
 
 LIMITS = DEFAULT_THRESHOLDS
 
@@ -102,6 +102,22 @@ def test_what_lasts_invalidates_and_what_passes_does_not(
     assert judge(passing, LIMITS) == []
     (reason,) = judge(lasting, LIMITS)
     assert words in reason and "between 20 s and 25 s" in reason
+
+
+def test_what_the_machine_did_before_anything_was_measured_is_no_reason() -> None:
+    samples = seconds(60)  # samples end at 1001, 1002, ... 1060
+    samples[4:10] = [second(place, steal_pct=30.0) for place in range(4, 10)]
+    assert judge(samples, LIMITS, measured=(1010.0, 1050.0)) == []
+    (reason,) = judge(samples, LIMITS, measured=(1008.5, 1050.0))
+    assert "hypervisor took 12 %" in reason and "(UNIX time 1008)" in reason  # 2 x 30 of 5
+
+
+def test_a_measurement_shorter_than_a_stretch_is_judged_with_the_seconds_before_it() -> None:
+    samples = seconds(60)
+    kept = during(samples, 1050.2, 1051.5, least_s=5.0)
+    assert [sample.time for sample in kept] == [1048.0, 1049.0, 1050.0, 1051.0, 1052.0]
+    assert during(samples, 2000.0, 2001.0) == []
+    assert during([], 1.0, 2.0, least_s=5.0) == []
 
 
 def test_a_stretch_is_weighed_by_time() -> None:
