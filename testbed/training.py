@@ -244,8 +244,11 @@ def _under_watch(
         evidence,
         further_reasons=captured.reasons,
         machine_reasons=monitor.reasons(measured),
+        unjudged=reroutes(faults.begun, job.variant.uses_aggregation),
         background=background.load(*measured) if measured else {},
     )
+    for line in missed_words(faults.missed, job.label):
+        standing.stages.console.print(line, style="yellow", markup=False, soft_wrap=True)
     return evidence, background, captured
 
 

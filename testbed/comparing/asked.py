@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 
 import testbed
 from schedules.capabilities import RING
-from testbed.experiment.file import load_experiment, only_variants
+from testbed.experiment.file import load_experiment
 from testbed.experiment.model import Experiment, PlanChoice, Variant
 from testbed.launch import default_rate_scale
 from topologies.document import read_yaml
@@ -54,24 +55,24 @@ def comparison_asked(
     Raises:
         UserError: there is no such thing, or something in it is wrong.
     """
-    asked = list(settings)
-    file, path = default_file(), Path(what)
+    file, path, asked = default_file(), Path(what), list[str]()
     if what not in available() and path.is_file() and not _is_topology(path):
         file = path
     else:
         asked += _on(what, load_experiment(file))
+    asked += settings  # later ones win
     if repetitions is not None:
         asked.append(f"repetitions={repetitions}")
     if rate_scale is not None:
-        asked = [x for x in asked if not x.startswith("rate_scale=")]
         asked.append(f"rate_scale={rate_scale!r}")
-    return with_ring(_wanted(load_experiment(file, asked), variants))
+    whole = load_experiment(file, asked)
+    return with_ring(load_experiment(file, asked, _wanted(whole, variants)))
 
 
-def _wanted(experiment: Experiment, names: Sequence[str]) -> Experiment:
-    """Return the experiment with the variants of these names and its ring."""
+def _wanted(experiment: Experiment, names: Sequence[str]) -> list[str]:
+    """Return the names of the variants that are wanted, and of the ring that comes with them."""
     rings = [x.name for x in experiment.variants if is_ring(x) and x.name not in names]
-    return only_variants(experiment, [*names, *rings[:1]] if names else ())
+    return [*names, *rings[:1]] if names else []
 
 
 def _is_topology(path: Path) -> bool:
@@ -97,7 +98,8 @@ def with_ring(experiment: Experiment) -> Experiment:
     if any(is_ring(variant) for variant in experiment.variants):
         return experiment
     taken = {variant.name for variant in experiment.variants}
-    name = next(n for n in (RING, "best-ring", "ring-of-everybody") if n not in taken)
+    names = chain((RING, "best-ring"), (f"ring-{number}" for number in count(2)))
+    name = next(n for n in names if n not in taken)
     ring = replace(
         experiment.variants[0],
         name=name,

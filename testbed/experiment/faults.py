@@ -21,7 +21,7 @@ from testbed.links.spec import LinkSpec
 from testbed.record.writer import RunRecord
 from topologies.model import Direction
 
-BEGINS, ENDS = "fault", "fault_over"
+BEGINS, ENDS, MISSED = "fault", "fault_over", "fault_missed"
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,17 @@ def lasts_s(fault: Fault) -> float:
     return next((length for length in lengths if length is not None), math.inf)
 
 
-def reroutes(faults: Sequence[Fault]) -> str:
-    """Return why bytes then follow other ways than the plan's; empty where they do not."""
+def reroutes(faults: Sequence[Fault], sums_in_network: bool = True) -> str:
+    """Return why bytes then follow other ways than the plan's; empty where they do not.
+
+    Args:
+        faults: those that happened.
+        sums_in_network: whether the training needs accelerators; else none of them is missed.
+    """
     causes = [
         f"link {fault.link} was down" if fault.link else f"accelerator {fault.accelerator} was dead"
         for fault in faults
-        if fault.down_s is not None or fault.accelerator is not None
+        if fault.down_s is not None or (sums_in_network and fault.accelerator is not None)
     ]
     return "; ".join(dict.fromkeys(causes))
 
@@ -72,7 +77,14 @@ def directions_of(link: str) -> tuple[Direction, Direction]:
 
 @dataclass
 class Faults:
-    """Lets the faults of an experiment happen; call `check` as often as times are to be kept."""
+    """Lets the faults of an experiment happen; call `check` as often as times are to be kept.
+
+    Attributes:
+        ahead: what is still to come.
+        under_way: faults that have begun and not ended.
+        begun: all that have begun.
+        missed: those whose time the training did not live to see.
+    """
 
     wan: Emulation
     record: RunRecord
@@ -80,6 +92,8 @@ class Faults:
     ahead: list[Happening]
     origin_s: float | None = None
     under_way: list[Fault] = field(default_factory=list)
+    begun: list[Fault] = field(default_factory=list)
+    missed: list[Fault] = field(default_factory=list)
     _before: dict[Direction, LinkSpec] = field(default_factory=dict)
 
     @classmethod
@@ -102,7 +116,10 @@ class Faults:
             self._happen(one.fault, one.begins)
 
     def mend(self) -> None:
-        """End whatever is still under way."""
+        """End whatever is still under way, and write down what never came."""
+        self.missed = [one.fault for one in self.ahead if one.begins]
+        for fault in self.missed:
+            self.record.event(MISSED, **_told(fault))
         self.ahead.clear()
         for fault in list(self.under_way):
             self._happen(fault, begins=False)
@@ -110,6 +127,7 @@ class Faults:
     def _happen(self, fault: Fault, begins: bool) -> None:
         if begins:
             self.under_way.append(fault)
+            self.begun.append(fault)
         elif fault in self.under_way:
             self.under_way.remove(fault)
         else:
@@ -146,6 +164,15 @@ class Faults:
         for end in (wire.a, wire.b):
             command = ["ip", "link", "set", end.interface, "up" if up else "down"]
             run_in(self.wan.network.switch(end.node), [command])
+
+
+def missed_words(faults: Sequence[Fault], training: str) -> list[str]:
+    """Return a line for each fault whose time a training did not live to see."""
+    return [
+        f"The fault at {fault.at_s:g} s ({fault.link or fault.accelerator}) never came: "
+        f"{training} had ended."
+        for fault in faults
+    ]
 
 
 def _told(fault: Fault) -> dict[str, Any]:

@@ -61,6 +61,15 @@ def test_what_the_user_sets_wins() -> None:
     assert {variant.rounds for variant in asked.variants} == {2}
 
 
+def test_a_setting_wins_over_what_a_topology_brings() -> None:
+    assert comparison_asked("nine_city", settings=["rate_scale=0.01"]).rate_scale == 0.01
+
+
+def test_a_variant_that_is_named_twice_runs_once() -> None:
+    wanted = comparison_asked("three_city", variants=["multicast", "multicast"])
+    assert [variant.name for variant in wanted.variants] == ["multicast", "ring"]
+
+
 def test_an_experiments_file_is_compared_as_it_is_with_a_ring_added(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
@@ -89,6 +98,19 @@ def test_a_name_that_is_taken_is_not_given_to_the_ring() -> None:
     row = {"name": "ring", "collective": "exchange"}
     mine = experiment_of({"topology": "three_city", "variants": [row]})
     assert [variant.name for variant in with_ring(mine).variants] == ["ring", "best-ring"]
+    taken = [{**row, "name": name} for name in ("ring", "best-ring", "ring-2")]
+    yours = experiment_of({"topology": "three_city", "variants": taken})
+    assert with_ring(yours).variants[-1].name == "ring-3"
+
+
+def test_an_accelerator_dies_in_no_comparison_that_has_none(tmp_path: Path) -> None:
+    file = tmp_path / "faults.yaml"
+    file.write_text(
+        "topology: three_city\nfaults: [{at_s: 1, accelerator: AMS}]\n"
+        "variants: [{name: a}, {name: b, capability: aggregation}]"
+    )
+    with pytest.raises(UserError, match="no variant has aggregation"):
+        comparison_asked(str(file), variants=["a"])
 
 
 def test_what_is_no_topology_and_no_file_is_refused() -> None:

@@ -12,6 +12,7 @@ from testbed.experiment.faults import (
     directions_of,
     happenings,
     lasts_s,
+    missed_words,
     reroutes,
 )
 from testbed.experiment.memory import check_memory, needed_mb
@@ -81,6 +82,16 @@ def test_bytes_follow_other_ways_only_where_something_was_gone() -> None:
     assert reroutes([DOWN, LOSSY, DEAD, DOWN]) == (
         "link NYC-LON was down; accelerator NYC was dead"
     )
+
+
+def test_a_dead_accelerator_reroutes_nothing_that_does_not_need_it() -> None:
+    assert reroutes([DOWN, DEAD], sums_in_network=False) == "link NYC-LON was down"
+
+
+def test_a_fault_that_came_too_late_is_told() -> None:
+    assert missed_words([DEAD], "ring-1") == [
+        "The fault at 6 s (NYC) never came: ring-1 had ended."
+    ]
 
 
 def test_a_link_has_two_directions() -> None:

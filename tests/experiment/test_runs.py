@@ -26,6 +26,7 @@ ATOLL = str(Path(sys.executable).with_name("atoll"))
 EXAMPLES = Path(__file__).parents[2] / "experiments"
 SCHEMAS = Path(testbed.record.__file__).parent / "schemas"
 SMALL = {"rounds": 2, "local_steps": 1}
+TOO_LATE = {"at_s": 600, "link": "AMS-FRA", "down_s": 1}
 QUICKLY = ("--no-calibrate", "--no-report")
 
 
@@ -168,7 +169,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     faults, background = example("faults"), example("background")
     data = {
         "topology": "three_city",
-        "faults": faults["faults"],
+        "faults": [*faults["faults"], TOO_LATE],
         "background": background["background"],
         "tenants": background["tenants"],
         "workload": {"preset": "tiny"},
@@ -191,11 +192,13 @@ def test_training_goes_on_through_faults_and_ends_at_its_target(troubled: Path) 
         assert summary["time_to_target"]["seconds"] > 0
         assert 2 < len(summary["rounds"]) < 40
         assert "AMS-LON was down" in summary["bytes_unjudged"]
+        assert "AMS-FRA" not in summary["bytes_unjudged"]
 
 
 def test_faults_are_events_of_the_record(troubled: Path) -> None:
     events = [row["event"] for row in load_run(parts(troubled)["innetwork/1"]).events]
     assert events.count("fault") == 3
+    assert events.count("fault_missed") == 1
     assert "target_reached" in events
 
 
