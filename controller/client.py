@@ -12,7 +12,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from topologies.errors import AtollError, RunError, UserError
 
@@ -142,7 +144,7 @@ class NorthboundClient:
 
     def remove_group(self, group_ip: str) -> Json:
         """Remove a group that was asked for; the row it had."""
-        return self._send("DELETE", f"/groups/{group_ip}")
+        return self._send("DELETE", f"/groups/{quote(group_ip, safe='')}")
 
     def ports(self, max_age_s: float = 0.0, partial: bool = False) -> Json:
         """Counters by direction; see `controller.readout.Readout.ports`."""
@@ -168,15 +170,19 @@ class NorthboundClient:
         return answer
 
     def _get(self, path: str) -> Any:
-        return self._open(urllib.request.Request(self._base_url + path))
+        return self._open(urllib.request.Request(self._url(path)))
 
     def _send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Json:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         answer: Json = self._open(
-            urllib.request.Request(self._base_url + path, data, headers, method=method)
+            urllib.request.Request(self._url(path), data, headers, method=method)
         )
         return answer
+
+    def _url(self, path: str) -> str:
+        """Whatever was typed is a path: what no URL may hold is escaped, the rest stays."""
+        return self._base_url + quote(path, safe="/?&=%")
 
     def _open(self, request: urllib.request.Request) -> Any:
         try:
@@ -185,7 +191,7 @@ class NorthboundClient:
         except urllib.error.HTTPError as error:
             text = _error_text(error)
             raise (UserError if 400 <= error.code < 500 else RunError)(text) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise RunError(f"controller at {self._base_url}: {reason}") from None
 

@@ -31,7 +31,13 @@ import threading
 from ipaddress import ip_address, ip_network
 
 from flask import Flask, Response, abort, jsonify, request
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import (
+    Forbidden,
+    HTTPException,
+    MethodNotAllowed,
+    NotFound,
+    RequestEntityTooLarge,
+)
 from werkzeug.serving import BaseWSGIServer, make_server
 
 from controller.app import FabricController
@@ -140,16 +146,40 @@ def _add_error_answers(app: Flask) -> None:
     @app.errorhandler(AtollError)
     def ours(error: AtollError) -> tuple[Response, int]:
         code = _status_of(error)
-        return jsonify(error=str(error)), code
+        return jsonify(error=_line(str(error))), code
 
     @app.errorhandler(HTTPException)
     def of_http(error: HTTPException) -> tuple[Response, int]:
-        return jsonify(error=f"{request.path}: {error.name}"), error.code or 500
+        text = f"{request.path}: {error.name}{_remedy(app, error)}"
+        return jsonify(error=_line(text)), error.code or 500
 
     @app.errorhandler(Exception)
     def unforeseen(error: Exception) -> tuple[Response, int]:
         logging.getLogger("atoll.controller").exception("northbound %s", request.path)
         return jsonify(error=repr(error)), 500
+
+
+def _line(text: str) -> str:
+    """What somebody typed may hold anything; an error is one line."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def _remedy(app: Flask, error: HTTPException) -> str:
+    """What would have been right, in a few words; empty where nobody can know."""
+    if isinstance(error, NotFound):
+        return f"; there are {', '.join(_readable_paths(app))}"
+    if isinstance(error, MethodNotAllowed):
+        return f"; it takes {', '.join(sorted(error.valid_methods or ()))}"
+    if isinstance(error, Forbidden):
+        return "; islands may read, and change nothing"
+    if isinstance(error, RequestEntityTooLarge):
+        return f"; send {LARGEST_REQUEST_BYTES} bytes at most"
+    return ""
+
+
+def _readable_paths(app: Flask) -> list[str]:
+    rules = [rule for rule in app.url_map.iter_rules() if rule.endpoint != "static"]
+    return sorted({rule.rule for rule in rules if "GET" in (rule.methods or ())})
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

@@ -26,6 +26,7 @@ from topologies.routing import NoRouteError, Routes
 _Model = TypeVar("_Model", bound=BaseModel)
 _LINK_LOCAL = ipaddress.IPv4Network("224.0.0.0/24")
 HIGHEST_REQUESTED_ID = FIRST_ID_OF_GROUPS - 1
+MOST_NAMED = 12
 
 
 class _Request(BaseModel):
@@ -156,7 +157,7 @@ def tree_of(view: NetworkView, tree_id: int) -> Tree:
     for tree in view.trees:
         if tree.tree_id == tree_id:
             return tree
-    raise UnknownError(f"no tree {tree_id}")
+    raise UnknownError(f"no tree {tree_id}; {_those_there(tree.tree_id for tree in view.trees)}")
 
 
 def _tree(ground: Ground, request: TreeRequest, others: Iterable[Tree]) -> Tree:
@@ -284,4 +285,12 @@ def group_of(view: NetworkView, group_ip: str) -> MulticastGroup:
     for group in view.groups:
         if group.group_ip == group_ip:
             return group
-    raise UnknownError(f"no group {group_ip}")
+    raise UnknownError(f"no group {group_ip}; {_those_there(g.group_ip for g in view.groups)}")
+
+
+def _those_there(names: Iterable[object]) -> str:
+    """What could have been named instead, in a few words."""
+    known = [str(name) for name in names]
+    more = len(known) - MOST_NAMED
+    shown = ", ".join(known[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"there is {shown}" if known else "there is none"

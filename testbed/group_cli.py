@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -50,4 +51,4 @@ def delete(
     run: RunId = None,
 ) -> None:
     """Remove a group that was asked for."""
-    raise typer.Exit(ask_controller(access_to(run), f"/groups/{address}", "DELETE"))
+    raise typer.Exit(ask_controller(access_to(run), f"/groups/{quote(address, safe='')}", "DELETE"))

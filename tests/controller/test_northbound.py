@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -194,6 +195,44 @@ def test_the_client_adds_and_removes_groups(client: NorthboundClient) -> None:
         client.remove_group(row["group_ip"])
 
 
+def test_what_is_not_there_is_told_with_what_is(client: NorthboundClient) -> None:
+    for number in range(1, 15):
+        client.add_group(["NYC"], group_ip=f"239.1.1.{number}")
+    with pytest.raises(UserError, match=r"no group foo; there is 239\.1\.1\.1, .* and 2 more$"):
+        client.remove_group("foo")
+
+
+@pytest.mark.parametrize("path", ["/no such", "/n\r\nX: y", "/größe", "/#", "/%2F", "//x"])
+def test_a_path_of_any_letters_is_told_in_one_line(client: NorthboundClient, path: str) -> None:
+    with pytest.raises(UserError, match=r"^[^\n]*Not Found; there are /events, /flows") as told:
+        client.get(path)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("address", ["a/b", "a b", "..", "", "ä", "a\nb", "?x=1", "239.1.1.1#"])
+def test_a_group_of_any_letters_is_told_in_one_line(client: NorthboundClient, address: str) -> None:
+    with pytest.raises(UserError, match=r"there (is|are) |it takes") as told:
+        client.remove_group(address)
+    assert "\n" not in str(told.value)
+
+
+def test_an_answer_that_is_no_http_is_told_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"220 mail\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(RunError, match=f"controller at http://127.0.0.1:{port}: 220 mail"):
+            NorthboundClient(f"http://127.0.0.1:{port}").health()
+        thread.join()
+
+
 def test_a_tree_of_a_plan_becomes_a_request() -> None:
     plan = pytest.importorskip("schedules.plan")
     tree = plan.PlannedTree(
@@ -253,11 +292,12 @@ def test_what_cannot_be_laid_out_is_refused_in_one_line_and_leaves_no_trace(
         ("POST", "/groups", {}, 400, "members: Field required"),
         ("POST", "/groups", {"members": [], "group_ip": "224.0.0.9"}, 400, "224.0.1.0 to"),
         ("POST", "/groups", {"members": [], "group_ip": "me"}, 400, "'me' is not within"),
-        ("DELETE", "/groups/239.1.1.1", {}, 404, "no group 239.1.1.1"),
-        ("DELETE", "/trees/7", {}, 404, "no tree 7"),
-        ("PUT", "/trees/7", DOWN, 404, "no tree 7"),
-        ("DELETE", "/trees/seven", {}, 404, "Not Found"),
-        ("PUT", "/trees", DOWN, 405, "Method Not Allowed"),
+        ("DELETE", "/groups/239.1.1.1", {}, 404, "no group 239.1.1.1; there is none"),
+        ("DELETE", "/trees/7", {}, 404, "no tree 7; there is none"),
+        ("PUT", "/trees/7", DOWN, 404, "no tree 7; there is none"),
+        ("DELETE", "/trees/seven", {}, 404, "Not Found; there are /events, /flows, /flows/<site>,"),
+        ("PUT", "/trees", DOWN, 405, "Method Not Allowed; it takes GET, HEAD, OPTIONS, POST"),
+        ("POST", "/groups", b"[" * 5_000_000, 413, "send 4194304 bytes at most"),
     ],
 )
 def test_each_mistake_in_a_request_has_its_status(
@@ -275,6 +315,7 @@ def test_islands_may_read_and_change_nothing(steering: FabricController) -> None
         assert client.get("/trees", environ_base=sender).status_code == 200
         reply = client.post("/groups", data=b'{"members": []}', environ_base=sender)
         assert reply.status_code == (200 if allowed else 403)
+        assert allowed or b"islands may read, and change nothing" in reply.data
 
 
 NAMES = st.sampled_from([*UP, "trees", "fan_in", "group_ip"])
