@@ -238,6 +238,8 @@ def _watch(wan: Emulation, record: RunRecord) -> None:
     try:
         while (reason := wan.failure()) is None:
             time.sleep(POLL_S)
+            for mishap in wan.accelerators.revive():
+                record.event("accelerator_revived", reason=mishap)
     except KeyboardInterrupt:
         record.end()
         raise

@@ -101,6 +101,8 @@ def alive(
     """Return a check for the poll of a fleet: the WAN lives, its links are counted, then `then`."""
 
     def check() -> None:
+        for mishap in wan.accelerators.revive():
+            record.event("accelerator_revived", reason=mishap)
         if (reason := wan.failure()) is not None:
             record.event("failure", reason=reason)
             raise RunError(reason)

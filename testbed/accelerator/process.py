@@ -198,8 +198,7 @@ class AcceleratorProcess:
         Raises:
             MachineError: when it cannot be started.
         """
-        if self._process.poll() is None:
-            self.kill()
+        self.kill()
         self._begin()
         for config in self._trees.values():
             self._ask(f"open {config.words()}")

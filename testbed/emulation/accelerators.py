@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
 from controller.fabric import ACCELERATOR_INTERFACE, Fabric
@@ -13,13 +14,23 @@ from testbed.emulation.network import Network
 from testbed.innetwork.layout import ACCELERATOR_PORT
 from topologies.errors import UserError
 
+MOST_REVIVALS = 20
+
 
 class Accelerators:
-    """Started accelerators by site; none of them knows a tree yet."""
+    """Started accelerators by site; none of them knows a tree yet.
 
-    def __init__(self, by_site: Mapping[str, AcceleratorProcess]) -> None:
+    Attributes:
+        mishaps: what happened to them unasked so far, one line each.
+    """
+
+    def __init__(
+        self, by_site: Mapping[str, AcceleratorProcess], most_revivals: int = MOST_REVIVALS
+    ) -> None:
         self._by_site = dict(by_site)
         self._dead: set[str] = set()
+        self._revivals_left = dict.fromkeys(by_site, most_revivals)
+        self.mishaps: list[str] = []
 
     @classmethod
     def start(
@@ -74,6 +85,23 @@ class Accelerators:
         """Start the accelerator of a site anew, in the same trees with nothing summed."""
         self.at(site).restart()
         self._dead.discard(site)
+
+    def revive(self) -> list[str]:
+        """Start anew whoever ended by itself, with nothing summed; return a line on each.
+
+        Sums survive that (`docs/protocol.md`), so that nobody's round is to end with it; what was
+        measured meanwhile is another matter, hence `mishaps`. One that ends again and again is
+        left as it is, for `failure` to tell.
+        """
+        told = []
+        for site, one in self._living():
+            why = one.failure()
+            if why is not None and self._revivals_left[site]:
+                self._revivals_left[site] -= 1
+                one.restart()
+                told.append(f"{why}; it was started anew at {datetime.now():%H:%M:%S}")
+        self.mishaps += told
+        return told
 
     def failure(self) -> str | None:
         """Return how one of them ended by itself, or None while all live that should."""

@@ -49,6 +49,7 @@ class FidelityMonitor:
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="fidelity", daemon=True)
         self._before: Reading | None = None
+        self._mishaps_before = len(wan.accelerators.mishaps)
 
     def samples(self) -> tuple[FidelitySample, ...]:
         """Return all samples so far."""
@@ -64,6 +65,7 @@ class FidelityMonitor:
             measured: UNIX times between which figures were taken; all the time, if not given.
         """
         reasons = judge(self.samples(), self._thresholds, measured)
+        reasons += self._wan.accelerators.mishaps[self._mishaps_before :]
         if self._failure is not None:
             reasons.append(f"fidelity was not watched to the end: {self._failure}")
         return reasons

@@ -18,6 +18,7 @@ import pytest
 from testbed.accelerator.build import RECIPE
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess, Limits, Place
+from testbed.emulation.accelerators import Accelerators
 from topologies.errors import MachineError, RunError, UserError
 from workloads.building import SANITIZED
 from workloads.innetwork.protocol import Areas, Element, Flag, Packet, PacketType, decode, encode
@@ -276,3 +277,32 @@ def test_it_ends_without_a_complaint_of_the_sanitizers(bench: Bench) -> None:
     bench.process.close()
     assert bench.process.place.log.read_text() == ""
     assert not bench.process.place.socket.exists()
+
+
+def test_an_accelerator_that_ends_by_itself_is_started_anew_in_its_trees(bench: Bench) -> None:
+    together = Accelerators({"NYC": bench.process})
+    assert together.revive() == []
+    os.kill(bench.process.process_id, signal.SIGKILL)
+    bench.until(lambda: together.failure() is not None)
+    (told,) = together.revive()
+    assert "was ended by SIGKILL; it was started anew at " in told
+    assert together.failure() is None and together.mishaps == [told]
+    for child in range(2):
+        bench.contribute(child, 7, 20 + child)
+    packet, sums = bench.result()
+    assert (sums, packet.incarnation) == ((41,), 2)
+
+
+def test_one_that_ends_again_and_again_is_left_as_it_is(bench: Bench) -> None:
+    together = Accelerators({"NYC": bench.process}, most_revivals=2)
+    for revived in (1, 1, 0):
+        os.kill(bench.process.process_id, signal.SIGKILL)
+        bench.until(lambda: together.failure() is not None)
+        assert len(together.revive()) == revived
+    assert together.failure() is not None
+
+
+def test_one_that_was_killed_on_purpose_stays_dead(bench: Bench) -> None:
+    together = Accelerators({"NYC": bench.process})
+    together.kill("NYC")
+    assert together.revive() == [] and together.failure() is None and together.mishaps == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,23 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path.write_text(dump_groups([GROUP]))
     assert load_groups(path) == (GROUP,)
     assert group_for([GROUP], "innetwork", (0, 2)) == GROUP
+
+
+def test_a_process_group_of_some_ranks_takes_the_group_of_these(tmp_path: Path) -> None:
+    path = tmp_path / "job.json"
+    path.write_text(dump_groups([GROUP]))
+    choice = Choice("innetwork", path, ranks=(0, 2))
+    assert choice.group((0, 1)) == GROUP
+    with pytest.raises(UsageError, match=r"no group for innetwork of ranks \[1, 2\]"):
+        replace(choice, ranks=(1, 2)).group((0, 1))
+
+
+def test_the_pace_of_an_exchange_is_read_from_the_environment() -> None:
+    assert Choice.from_environment({"ATOLL_PACE_MBPS": "12.5"}).pace_mbps == 12.5
+    assert Choice.from_environment({"ATOLL_PACE_MBPS": ""}).pace_mbps is None
+    for wrong in ("0", "-1", "fast", "nan", "inf"):
+        with pytest.raises(UsageError, match=f"ATOLL_PACE_MBPS={wrong}: give Mbit/s above 0"):
+            Choice.from_environment({"ATOLL_PACE_MBPS": wrong})
 
 
 def test_the_window_covers_rate_times_round_trip_and_a_quarter_more() -> None:

@@ -19,7 +19,7 @@ from tests.workloads.loopback_group import (
     together,
 )
 from workloads.collectives.network import NetworkCollective
-from workloads.innetwork.protocol import Packet, PacketType, encode
+from workloads.innetwork.protocol import Element, Packet, PacketType, encode
 
 KINDS = ["exchange", "multicast", "aggregation", "innetwork"]
 SUMMED_BY_ACCELERATORS = ["aggregation", "innetwork"]
@@ -278,6 +278,19 @@ def test_strange_packets_are_counted_and_change_nothing(tmp_path: Path) -> None:
         assert all((t == 2).all() for t in together(2, lambda i: opened[i].sum(torch.ones(500))))
         counted = opened[0].counters()
     assert (counted["foreign"], counted["forged"], counted["malformed"]) == (1, 1, 4)
+
+
+def test_a_sum_of_fewer_members_than_there_are_is_refused(tmp_path: Path) -> None:
+    lo = Loopback(tmp_path, 2)
+    junk = Packet(
+        PacketType.RESULT, lo.job, 0, 1, element=Element.INT64, leaves=1, sum_area=b"\7" * 4000
+    )
+    with collectives(lo, "innetwork") as opened, socket.socket(type=socket.SOCK_DGRAM) as sender:
+        sender.bind((lo.accelerator(0).address, 0))
+        sender.sendto(encode(junk, 0x1234567), (lo.member(0).address, lo.member(0).port))
+        ones = torch.ones(500, dtype=torch.int64)  # sequence 0 is the guard, 1 the sum
+        assert all((t == 2).all() for t in together(2, lambda i: opened[i].sum(ones)))
+        assert opened[0].counters()["conflicts"] == 1
 
 
 def test_cliques_work_side_by_side(tmp_path: Path) -> None:

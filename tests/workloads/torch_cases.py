@@ -55,6 +55,38 @@ def average_of_integers_is_refused(rank: int, world: int) -> None:
 
 
 @case
+def a_type_without_a_sum_on_one_member_is_named_on_all(rank: int, world: int) -> None:
+    dtype = torch.bool if rank == 1 else torch.float32
+    message = failure(lambda: dist.all_reduce(torch.ones(3, dtype=dtype)))
+    assert "LON (rank 1) calls for sum of bool[3] where NYC (rank 0) calls for" in message, message
+    message = failure(lambda: dist.all_reduce(torch.ones(3, dtype=torch.bool)))
+    assert "NYC (rank 0), LON (rank 1), TYO (rank 2): the sum of bool[3]: give one" in message
+
+
+@case
+def a_sparse_tensor_on_one_member_is_named_on_all(rank: int, world: int) -> None:
+    tensor = torch.eye(3).to_sparse() if rank == 0 else torch.eye(3)
+    message = failure(lambda: dist.all_reduce(tensor))
+    assert "NYC (rank 0): the sum of float32[3, 3]: give a dense tensor" in message, message
+
+
+@case
+def a_minimum_is_not_mistaken_for_a_maximum(rank: int, world: int) -> None:
+    op = ReduceOp.MIN if rank == 0 else ReduceOp.MAX
+    message = failure(lambda: dist.all_reduce(torch.ones(3), op=op))
+    assert "LON (rank 1) calls for maximum of float32[3] where NYC (rank 0) calls" in message
+
+
+@case
+def views_that_are_negated_or_conjugated(rank: int, world: int) -> None:
+    view = torch.full((4,), 1 + 2j, dtype=torch.complex64).conj().imag
+    dist.all_reduce(view)
+    same(view, -2.0 * world)
+    dist.broadcast(view, 0)
+    same(view, -2.0 * world)
+
+
+@case
 def minimum_maximum_and_product(rank: int, world: int) -> None:
     for dtype in [torch.float32, torch.int64]:
         for op, want in [(ReduceOp.MIN, 1), (ReduceOp.MAX, world), (ReduceOp.PRODUCT, 6)]:
@@ -284,6 +316,23 @@ def groups_of_some_ranks(rank: int, world: int) -> None:
 
 
 @case
+def a_group_of_some_ranks_calls_them_as_the_job_does(rank: int, world: int) -> None:
+    pair = dist.new_group([1, 2])
+    if rank:
+        message = failure(lambda: dist.all_reduce(torch.ones(rank), group=pair))
+        assert "TYO (rank 2) calls for sum of float32[2] where LON (rank 1)" in message, message
+        dist.destroy_process_group(pair)
+
+
+@case
+def a_gradient_that_is_not_finite_is_an_error_of_the_backward_pass(rank: int, world: int) -> None:
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    inputs = torch.full((2, 4), float("nan") if rank == 1 else 1.0)
+    message = failure(lambda: model(inputs).sum().backward())
+    assert "LON (rank 1): float32[20] has 16 of 20 values that are not" in message, message
+
+
+@case
 def an_unchanged_ddp_model_learns_alike_on_all(rank: int, world: int) -> None:
     torch.manual_seed(rank)
     layers = [torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1)]
@@ -301,6 +350,27 @@ def an_unchanged_ddp_model_learns_alike_on_all(rank: int, world: int) -> None:
         parts = [torch.zeros_like(parameter) for _ in range(world)]
         dist.all_gather(parts, parameter.detach())
         assert all(torch.equal(part, parts[0]) for part in parts)
+
+
+@case
+def a_group_that_was_aborted_fails_its_calls_on_all(rank: int, world: int) -> None:
+    group: Any = dist.new_group(list(range(world)))
+    if rank == 0:
+        group.abort()
+        dist.destroy_process_group(group)
+    else:
+        message = failure(lambda: dist.all_reduce(torch.ones(3), group=group))
+        assert "NYC (rank 0) failed: its process group was aborted" in message, message
+
+
+@case
+def the_group_of_all_can_be_destroyed_and_made_anew(rank: int, world: int) -> None:
+    for _ in range(2):
+        dist.destroy_process_group()
+        dist.init_process_group("atoll")
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor)
+        same(tensor, world)
 
 
 def failure(call: Any) -> str:

@@ -55,10 +55,9 @@ def require_agreement(statements: Mapping[int, Statement], roster: Roster) -> No
                 f"{roster.name(rank)} calls for {statements[rank].call} where "
                 f"{roster.name(first)} calls for {statements[first].call}"
             )
-    faults = [
-        f"{roster.name(rank)}: {statements[rank].fault}"
-        for rank in sorted(statements)
-        if statements[rank].fault
-    ]
+    faulty: dict[str, list[int]] = {}
+    for rank in sorted(statements):
+        faulty.setdefault(statements[rank].fault, []).append(rank)
+    faults = [f"{roster.names(ranks)}: {fault}" for fault, ranks in faulty.items() if fault]
     if faults:
         raise DisagreementError("; ".join(faults))

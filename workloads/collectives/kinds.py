@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ from workloads.innetwork.job import GroupJob, group_for, load_groups
 KIND_VARIABLE = "ATOLL_COLLECTIVE"
 JOB_VARIABLE = "ATOLL_JOB"
 ACCUMULATION_VARIABLE = "ATOLL_ACCUMULATION"
+PACE_VARIABLE = "ATOLL_PACE_MBPS"
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,15 @@ class Choice:
         job: the job file, for the kinds that work with the network.
         wide: sum `float32` in 64 bits.
         pace_mbps: of each connection of `exchange`, see `mesh.open_mesh`.
+        ranks: what the job file calls the ranks 0, 1, ... of a group of its own; empty where they
+            are the same.
     """
 
     kind: str = EXCHANGE
     job: Path | None = None
     wide: bool = False
     pace_mbps: float | None = None
+    ranks: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in ORDER_FREE_KINDS:
@@ -68,7 +73,7 @@ class Choice:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Choice:
-        """Read `ATOLL_COLLECTIVE`, `ATOLL_JOB` and `ATOLL_ACCUMULATION` (int32 or int64)."""
+        """Read `ATOLL_COLLECTIVE`, `ATOLL_JOB`, `ATOLL_ACCUMULATION` and `ATOLL_PACE_MBPS`."""
         accumulation = environ.get(ACCUMULATION_VARIABLE) or "int32"
         if accumulation not in ("int32", "int64"):
             raise UsageError(f"{ACCUMULATION_VARIABLE}={accumulation}: int32 or int64")
@@ -77,6 +82,7 @@ class Choice:
             kind=environ.get(KIND_VARIABLE) or EXCHANGE,
             job=Path(job) if job else None,
             wide=accumulation == "int64",
+            pace_mbps=_pace_mbps(environ.get(PACE_VARIABLE)),
         )
 
     def of(self, kind: str) -> Choice:
@@ -87,7 +93,8 @@ class Choice:
         """Return the group of some ranks in the job's file; None for a kind without one."""
         if self.job is None or self.kind == EXCHANGE:
             return None
-        return group_for(load_groups(self.job), self.kind, ranks)
+        named = tuple(self.ranks[rank] for rank in ranks) if self.ranks else ranks
+        return group_for(load_groups(self.job), self.kind, named)
 
     def words(self) -> str:
         """Return what all workers must agree upon, in one line."""
@@ -116,6 +123,7 @@ class Assembly:
         self._choice = choice
         self._limit_s = limits.collective_s
         self._watch = Watch(meeting, endpoint, roster)
+        self._meshes: list[Mesh] = []
 
     def clique(
         self, ranks: tuple[int, ...], kind: str | None = None, pace_mbps: float | None = None
@@ -138,6 +146,7 @@ class Assembly:
         label = f"{choice.kind}/{clique.label}"
         pace = (pace_mbps or choice.pace_mbps) if choice.kind == EXCHANGE else None
         mesh = open_mesh(self._meeting.board, clique, where, label, self._limit_s, pace)
+        self._meshes.append(mesh)
         transport = open_transport(clique, mesh, group, self._limit_s)
         if group is not None:
             _await_listeners(mesh)
@@ -177,9 +186,26 @@ class Assembly:
         """Tell the other workers that this one fails, before its connections break."""
         self._watch.confess(reason)
 
+    def interrupt(self) -> None:
+        """Let every call that is under way fail, in whatever thread, and all later ones."""
+        for mesh in self._meshes:
+            mesh.interrupt()
+
     def part(self) -> None:
         """Part from the other workers: returns when all are done."""
         self._watch.close()
+
+
+def _pace_mbps(text: str | None) -> float | None:
+    if not text:
+        return None
+    try:
+        pace_mbps = float(text)
+    except ValueError:
+        pace_mbps = math.nan
+    if not 0 < pace_mbps < math.inf:
+        raise UsageError(f"{PACE_VARIABLE}={text}: give Mbit/s above 0, or nothing")
+    return pace_mbps
 
 
 def _await_listeners(mesh: Mesh) -> None:
@@ -205,6 +231,15 @@ class WholeJob:
     def confess(self, reason: str) -> None:
         """Tell the other workers that this one fails, before its connections break."""
         self._assembly.confess(reason)
+
+    def interrupt(self, reason: str) -> None:
+        """Give up: tell the others why, and let every call fail that is under way or comes."""
+        self._assembly.confess(reason)
+        self._assembly.interrupt()
+
+    def free(self) -> None:
+        """Free the sockets, without a word to the others; no call may be under way."""
+        self._collective.close()
 
     def close(self) -> None:
         """Part from the other workers once all are done, and free the sockets."""

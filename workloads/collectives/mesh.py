@@ -30,7 +30,6 @@ HELLO = struct.Struct("<I32sI")
 HELLO_MAGIC = 0x4F4C4C48
 HELLO_LIMIT_S = 5.0
 LISTEN_BACKLOG = 256
-LINGER_AT_CLOSE_S = 1.0
 SO_MAX_PACING_RATE = 47  # of Linux, socket(7); Python's socket module has no name for it
 PACING_RATE = struct.Struct("@Q")  # bytes a second
 
@@ -103,6 +102,12 @@ class Mesh:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    def interrupt(self) -> None:
+        """End the connections under whoever waits for them, here and at the other ends."""
+        for connection in list(self._connections.values()):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def is_called(self) -> bool:
         """Return whether a member has begun to share something; nothing is read."""

@@ -6,8 +6,8 @@ what does not fit is an error on all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from workloads.collectives.mesh import PeerLost
 from workloads.collectives.tensors import (
     FORMATS,
     SUMMED_AS,
+    complaint,
     description,
     float_vector,
     integer_vector,
@@ -41,6 +42,7 @@ from workloads.collectives.tensors import (
 from workloads.collectives.transport import FloatSum, FloatVector, Transport
 from workloads.errors import CollectiveError, UsageError
 
+SUMMED_TYPES = ", ".join(type_name(dtype) for dtype in (*FORMATS, *SUMMED_AS))
 Result = TypeVar("Result")
 Explain = Callable[[str], str]
 
@@ -79,35 +81,40 @@ class NetworkCollective:
                 another's scales.
 
         Raises:
-            CollectiveError: a peer was lost, members disagree, or a value is not finite.
-            UsageError: the type is none of those.
+            CollectiveError: a peer was lost, members disagree, a value is not finite, or the type
+                is none of those.
         """
-        if tensor.dtype not in FORMATS:
-            raise UsageError(f"the mean of {description(tensor)}: give a floating-point type")
+        self._require("mean", tensor, FORMATS, "give a floating-point type")
         return self._sum_floats("mean", tensor, name, len(self._clique))
 
     def sum(self, tensor: Tensor, name: str = "") -> Tensor:
         """Return the sum of all members' tensors in a new tensor: of integers, exactly.
 
         Raises:
-            CollectiveError: as `allreduce`; or an integer sum is too large for its type.
-            UsageError: the type has no sum.
+            CollectiveError: as `allreduce`; or the type has no sum, or the sum of integers is too
+                large for it.
         """
+        self._require("sum", tensor, {**FORMATS, **SUMMED_AS}, f"give one of {SUMMED_TYPES}")
         if tensor.dtype in FORMATS:
             return self._sum_floats("sum", tensor, name, 1)
-        if tensor.dtype in SUMMED_AS:
-            return self._sum_integers(tensor, name)
-        raise UsageError(f"the sum of {description(tensor)}: give floats or signed integers")
+        return self._sum_integers(tensor, name)
 
-    def gather(self, tensor: Tensor) -> list[Tensor]:
-        """Return new tensors with what every member holds, bit by bit, in the order of members."""
-        statement = Statement(f"gather of {description(tensor)}")
+    def gather(self, tensor: Tensor, purpose: str = "gather") -> list[Tensor]:
+        """Return new tensors with what every member holds, bit by bit, in the order of members.
+
+        Args:
+            tensor: of the same shape and type on all.
+            purpose: what errors call this, the same on all.
+        """
+        self._require(purpose, tensor)
+        statement = Statement(f"{purpose} of {description(tensor)}")
         payload = raw_bytes(tensor)
         parts = self._guarded(lambda: self._transport.gather(payload, statement))
         return [tensor_of_bytes(part, tensor) for part in parts]
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """Return a new tensor with what the member at place `root` holds, bit by bit."""
+        self._require("broadcast", tensor)
         statement = Statement(f"broadcast from {self._name(root)} of {description(tensor)}")
         payload = raw_bytes(tensor)
         received = self._guarded(lambda: self._transport.broadcast(payload, root, statement))
@@ -125,6 +132,27 @@ class NetworkCollective:
     def close(self) -> None:
         """Free the sockets."""
         self._transport.close()
+
+    def _require(
+        self,
+        operation: str,
+        tensor: Tensor,
+        types: Mapping[torch.dtype, object] | None = None,
+        right: str = "",
+    ) -> None:
+        """Refuse a tensor for which there is no such operation."""
+        wrong = complaint(tensor)
+        if not wrong and types is not None and tensor.dtype not in types:
+            wrong = right
+        if wrong:
+            self._refuse(f"{operation} of {description(tensor)}", wrong)
+
+    def _refuse(self, call: str, why: str) -> NoReturn:
+        """Let all members know that this one cannot make its call, or they would wait for it."""
+        nothing = np.empty(0, dtype=np.int32)
+        statement = Statement(call, f"the {call}: {why}")
+        self._guarded(lambda: self._transport.sum_integers(nothing, statement))
+        raise UsageError(statement.fault)  # of a clique of one, where nobody compares
 
     def _sum_floats(self, operation: str, tensor: Tensor, name: str, divisor: int) -> Tensor:
         form = self._format(tensor)

@@ -12,10 +12,17 @@ SITES_VARIABLE = "ATOLL_SITES"
 
 @dataclass(frozen=True)
 class Roster:
-    """The workers of a job: how many, and the site code of each rank where known."""
+    """The workers of a job: how many, and the site code of each rank where known.
+
+    Attributes:
+        size: how many.
+        sites: their site codes, where known.
+        numbers: how messages number them, where that is not 0, 1, ...
+    """
 
     size: int
     sites: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()
 
     @classmethod
     def from_environment(cls, size: int, environ: Mapping[str, str]) -> Roster:
@@ -41,8 +48,13 @@ class Roster:
 
     def name(self, rank: int) -> str:
         """Return how a message calls a rank: "LON (rank 3)", or "rank 3" without site codes."""
-        site = self.site(rank)
-        return f"rank {rank}" if site is None else f"{site} (rank {rank})"
+        site, number = self.site(rank), self.numbers[rank] if self.numbers else rank
+        return f"rank {number}" if site is None else f"{site} (rank {number})"
+
+    def part(self, ranks: tuple[int, ...]) -> Roster:
+        """Return the roster of some of the ranks, which keep their names."""
+        sites = tuple(self.sites[rank] for rank in ranks) if self.sites else ()
+        return Roster(len(ranks), sites, ranks)
 
     def names(self, ranks: Iterable[int]) -> str:
         """Return the names of several ranks, in rank order, separated by commas."""

@@ -39,10 +39,19 @@ def description(tensor: Tensor) -> str:
     return f"{type_name(tensor.dtype)}{list(tensor.shape)}"
 
 
+def complaint(tensor: Tensor) -> str:
+    """Return why a tensor is not one of plain numbers in this machine's memory, or ""."""
+    if tensor.layout != torch.strided:
+        return "give a dense tensor, not a sparse one"
+    if tensor.device.type != "cpu":
+        return f"give a tensor on the CPU, not on {tensor.device}"
+    return "give a tensor that is not quantized" if tensor.is_quantized else ""
+
+
 def float_vector(tensor: Tensor, form: Format) -> npt.NDArray[Any]:
     """Return a tensor's numbers, real and imaginary parts in turn, in the format's type."""
     real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-    wide = real.detach().to(getattr(torch, form.name)).contiguous().reshape(-1)
+    wide = real.detach().resolve_neg().to(getattr(torch, form.name)).contiguous().reshape(-1)
     return wide.numpy()
 
 
@@ -62,7 +71,7 @@ def integer_vector(tensor: Tensor) -> Integers:
 
 def raw_bytes(tensor: Tensor) -> Bytes:
     """Return the bytes of a tensor of any type, as they lie in memory when it is contiguous."""
-    flat = tensor.detach().resolve_conj().contiguous().reshape(-1)
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
     return np.asarray(flat.view(torch.uint8).numpy())
 
 

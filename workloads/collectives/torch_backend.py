@@ -21,6 +21,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -39,6 +40,8 @@ from workloads.collectives.roster import Roster
 from workloads.errors import UsageError
 
 NAME = "atoll"
+OPENED = "atoll/opened"
+ABORT_LIMIT_S = 10.0
 SUPPORTED = "all_reduce, reduce, broadcast, all_gather, barrier"
 REFUSED = (
     "allreduce_coalesced",
@@ -67,11 +70,12 @@ Reduction = Callable[[Tensor], Tensor]
 def register() -> None:
     """Make `atoll` known to `torch.distributed`; doing it again changes nothing."""
     if NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, _create, devices=["cpu"])
+        dist.Backend.register_backend(NAME, _create, extended_api=True, devices=["cpu"])
 
 
-def _create(store: Any, rank: int, size: int, timeout: timedelta) -> AtollProcessGroup:
-    environ = os.environ
+def _create(options: Any, _own_options: Any) -> AtollProcessGroup:
+    """Open the collective of a process group, as PyTorch describes it."""
+    environ, rank, size = os.environ, options.group_rank, options.group_size
     endpoint = Endpoint(
         rank,
         size,
@@ -79,19 +83,29 @@ def _create(store: Any, rank: int, size: int, timeout: timedelta) -> AtollProces
         int(environ.get("MASTER_PORT", "0")),
         agent_keeps_store=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
     )
-    whole_job = environ.get("WORLD_SIZE", str(size)) == str(size)
-    roster = Roster.from_environment(size, environ) if whole_job else Roster(size)
+    some_ranks = tuple(options.global_ranks_in_group)  # none for the group of all
+    everybody = Roster.from_environment(dist.get_world_size() if some_ranks else size, environ)
     interface = choose_interface(environ.get(INTERFACE_VARIABLE), endpoint.address)
-    limit_s = timeout.total_seconds()
+    limit_s = options.timeout.total_seconds()
     collective = open_at(
-        Board(store),
+        Board(_own_keys(options.store, size)),
         endpoint,
-        roster,
+        everybody.part(some_ranks) if some_ranks else everybody,
         interface,
-        Choice.from_environment(environ),
+        replace(Choice.from_environment(environ), ranks=some_ranks),
         Limits(limit_s, limit_s),
     )
-    return AtollProcessGroup(store, rank, size, collective)
+    return AtollProcessGroup(options.store, rank, size, collective)
+
+
+def _own_keys(store: Any, size: int) -> Any:
+    """Return a part of the store that no earlier group of the same name has written to.
+
+    A group that is destroyed and made anew has the name that it had before, and torchrun's store
+    outlives it. Nobody opens a group twice before all its members have opened it once.
+    """
+    opened_before = (store.add(OPENED, 1) - 1) // size
+    return dist.PrefixStore(f"{opened_before}/", store)  # type: ignore[attr-defined]
 
 
 # PyTorch calls these methods with one form of arguments; its own class has several for each.
@@ -107,6 +121,7 @@ class AtollProcessGroup(_ProcessGroup):  # type: ignore[misc]
         self._store = store
         self._names = {"group": "", "description": ""}
         self._collective = collective
+        self._is_aborted = False
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="atoll", daemon=True)
         self._thread.start()
@@ -204,29 +219,36 @@ class AtollProcessGroup(_ProcessGroup):  # type: ignore[misc]
 
     def shutdown(self) -> None:
         """End the thread after the calls that were made, and free the sockets."""
+        if self._is_aborted:
+            return
         self._calls.put(None)
         self._thread.join()
         self._collective.close()
 
     def abort(self) -> None:
-        """Free the sockets at once."""
-        self._collective.close()
+        """Let all calls fail, here and on the other members, and free the sockets."""
+        self._is_aborted = True
+        self._collective.interrupt("its process group was aborted")
+        self._calls.put(None)
+        self._thread.join(ABORT_LIMIT_S)
+        if not self._thread.is_alive():
+            self._collective.free()
 
     def _reduction(self, operation: Any) -> Reduction:
         if operation == dist.ReduceOp.SUM:
             return self._collective.sum
         if operation == dist.ReduceOp.AVG:
             return self._collective.allreduce
-        for one, fold in _FOLDS:
+        for one, purpose, fold in _FOLDS:
             if operation == one:
-                return partial(self._folded, fold)
+                return partial(self._folded, purpose, fold)
         name = next((name for name in _OTHERS if operation == getattr(dist.ReduceOp, name)), "")
         raise NotImplementedError(
             f"back-end {NAME} does not support ReduceOp.{name}: it has SUM, AVG, MIN, MAX, PRODUCT"
         )
 
-    def _folded(self, fold: Reduction, tensor: Tensor) -> Tensor:
-        return fold(torch.stack(self._collective.gather(tensor)))
+    def _folded(self, purpose: str, fold: Reduction, tensor: Tensor) -> Tensor:
+        return fold(torch.stack(self._collective.gather(tensor, purpose)))
 
     def _submit(self, run: Callable[[], Outcome]) -> Any:
         """Queue a call and return its handle."""
@@ -242,28 +264,30 @@ class AtollProcessGroup(_ProcessGroup):  # type: ignore[misc]
 class _Call(_Work):  # type: ignore[misc]
     """A call that waits for its turn, and the handle by which the caller waits for its end.
 
-    The handle that PyTorch makes from a future would keep an error to itself.
+    The handle that PyTorch makes from a future would keep an error to itself. Nor does a future on
+    which Python sets an exception hold one: only Python's own `wait` would raise it, and what
+    waits in C++, as `DistributedDataParallel` does, would take the exception for tensors and crash.
+    One whose callback raises does hold an error.
     """
 
     def __init__(self, run: Callable[[], Outcome]) -> None:
         super().__init__()
         self._run = run
-        self._future: Any = Future()
         self._ended = threading.Event()
+        self._outcome: Outcome = []
         self._error: Exception | None = None
+        self._told: Any = Future()
+        self._future = self._told.then(lambda _: self._result())
 
     def carry_out(self) -> None:
         """Make the call, whatever comes of it."""
         try:
             with torch.no_grad():
-                outcome = self._run()
+                self._outcome = self._run()
         except Exception as error:
             self._error = error
-            self._ended.set()
-            self._future.set_exception(error)
-        else:
-            self._ended.set()
-            self._future.set_result(outcome)
+        self._ended.set()
+        self._told.set_result(None)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the end of the call, and raise what went wrong.
@@ -274,8 +298,7 @@ class _Call(_Work):  # type: ignore[misc]
         limit_s = timeout.total_seconds() if timeout else None
         if not self._ended.wait(limit_s):
             raise TimeoutError(f"the call is not done after {limit_s} s")
-        if self._error is not None:
-            raise self._error
+        self._result()
         return True
 
     def is_completed(self) -> bool:
@@ -296,14 +319,19 @@ class _Call(_Work):  # type: ignore[misc]
 
     def result(self) -> Outcome:
         """Return the tensors of the result."""
-        outcome: Outcome = self._future.wait()
-        return outcome
+        self.wait()
+        return self._result()
+
+    def _result(self) -> Outcome:
+        if self._error is not None:
+            raise self._error
+        return self._outcome
 
 
-_FOLDS: list[tuple[Any, Reduction]] = [
-    (dist.ReduceOp.MIN, lambda rows: rows.amin(0)),
-    (dist.ReduceOp.MAX, lambda rows: rows.amax(0)),
-    (dist.ReduceOp.PRODUCT, lambda rows: rows.prod(0, dtype=rows.dtype)),
+_FOLDS: list[tuple[Any, str, Reduction]] = [
+    (dist.ReduceOp.MIN, "minimum", lambda rows: rows.amin(0)),
+    (dist.ReduceOp.MAX, "maximum", lambda rows: rows.amax(0)),
+    (dist.ReduceOp.PRODUCT, "product", lambda rows: rows.prod(0, dtype=rows.dtype)),
 ]
 _OTHERS = ("BAND", "BOR", "BXOR", "PREMUL_SUM")
 

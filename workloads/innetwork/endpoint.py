@@ -74,6 +74,7 @@ class Stream:
         source: the address that results come from; None where it is not known.
         ask: where to ask for what is missing.
         group: the group in which results come; None where they come by unicast.
+        leaves: how many members are summed in a result; one that says otherwise is refused.
     """
 
     tree: int
@@ -81,6 +82,7 @@ class Stream:
     source: str | None
     ask: Place
     group: Place | None
+    leaves: int
 
 
 @dataclass(frozen=True)
@@ -113,15 +115,15 @@ def _streams(group: GroupJob, me: int, tree: TreeJob) -> list[Stream]:
     if group.kind == "multicast":
         (source,) = tree.leaves
         place = group.members[source].place
-        here = [Stream(tree.number, MULTICAST_CHILD, place.address, place, tree.entry)]
+        here = [Stream(tree.number, MULTICAST_CHILD, place.address, place, tree.entry, 1)]
         return [] if source == me else here
     if tree.receiver not in (None, me):
         return []
-    source_address = tree.root.address if tree.root else None
+    source_address, leaves = tree.root.address if tree.root else None, len(tree.leaves)
+    child, ask = NO_CHILD, tree.root or tree.entry
     if me in tree.leaves:
-        child = tree.children[tree.leaves.index(me)]
-        return [Stream(tree.number, child, source_address, tree.entry, tree.group)]
-    return [Stream(tree.number, NO_CHILD, source_address, tree.root or tree.entry, tree.group)]
+        child, ask = tree.children[tree.leaves.index(me)], tree.entry
+    return [Stream(tree.number, child, source_address, ask, tree.group, leaves)]
 
 
 class Member:
@@ -234,7 +236,8 @@ class Member:
             source = _number(stream.source) if stream.source else 0
             ask = stream.ask
             native.atoll_member_stream(
-                handle, stream.tree, stream.child, source, _number(ask.address), ask.port
+                *(handle, stream.tree, stream.child, source),
+                *(_number(ask.address), ask.port, stream.leaves),
             )
             if stream.group is not None:
                 group = stream.group

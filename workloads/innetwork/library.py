@@ -21,7 +21,7 @@ SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "atoll_member_place": (None, (c_void_p, c_uint32)),
     "atoll_member_uplink": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, c_uint32)),
-    "atoll_member_stream": (c_int, (c_void_p, *(c_uint32,) * 5)),
+    "atoll_member_stream": (c_int, (c_void_p, *(c_uint32,) * 6)),
     "atoll_member_join": (c_int, (c_void_p, c_uint32, c_uint32)),
     "atoll_member_start": (c_int, (c_void_p, c_uint32, c_uint32, c_char_p, c_uint32)),
     "atoll_member_begin": (c_int, (c_void_p, c_void_p, c_uint64, c_uint64, c_uint64)),

@@ -217,6 +217,8 @@ class MemberTwin:
         if packet.type == PacketType.FLUSH:
             return asks
         areas = Areas.of(packet)
+        if packet.leaves != self.streams[stream].leaves:
+            return asks
         if self._lacks(packet.sequence):
             self._take(packet.sequence, stream, areas, now_us)
         elif self._end <= packet.sequence < self._end + self._group.window:

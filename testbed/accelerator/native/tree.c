@@ -32,7 +32,7 @@ static bool reserve(struct tree *tree)
     size_t sets = 2 * (size_t)tree->config.window, ring = ring_size(tree->config.window);
 
     tree->ring_mask = (uint32_t)ring - 1;
-    tree->ring = malloc(ring * sizeof *tree->ring);
+    tree->ring = calloc(ring, sizeof *tree->ring);
     tree->sets = calloc(sets, sizeof *tree->sets);
     tree->arrivals = calloc((size_t)tree->config.children.count, sizeof *tree->arrivals);
     tree->areas = calloc(sets, ATOLL_AREA_MAX_BYTES);

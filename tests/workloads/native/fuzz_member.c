@@ -20,7 +20,7 @@ void atoll_member_place(struct member *m, uint32_t address);
 int atoll_member_uplink(struct member *m, uint32_t tree, uint32_t child, uint32_t address,
                         uint32_t port);
 int atoll_member_stream(struct member *m, uint32_t tree, uint32_t child, uint32_t source,
-                        uint32_t ask_address, uint32_t ask_port);
+                        uint32_t ask_address, uint32_t ask_port, uint32_t leaves);
 void atoll_member_close(struct member *m);
 
 static struct member *new_member(int kind) {
@@ -29,7 +29,7 @@ static struct member *new_member(int kind) {
     m->fd[m->fds++] = -1; /* what is sent goes nowhere */
     for (uint32_t i = 0; i < MEMBERS; i++) atoll_member_place(m, i);
     for (int u = 0; u < uplinks; u++) atoll_member_uplink(m, (uint32_t)u, 0, 1, 1);
-    for (int s = 0; s < streams; s++) atoll_member_stream(m, 2u + (uint32_t)s, 0, 0, 1, 1);
+    for (int s = 0; s < streams; s++) atoll_member_stream(m, 2u + (uint32_t)s, 0, 0, 1, 1, 1);
     return make_early(m) ? m : NULL;
 }
 
@@ -70,6 +70,7 @@ static size_t make_packet(struct member *m, uint8_t *packet) {
     if (below(2)) header.type = ATOLL_RESULT;
     header.tree = (uint16_t)below(6);
     header.flags = below(3) ? 0 : (uint8_t)below(32);
+    header.leaves = below(30) ? 1 : (uint16_t)below(MEMBERS + 1);
     header.sequence = below(50) ? sequence : atoll_next_random(&random_state);
     header.number = below(20) ? m->stream[0].highest + below(9) : (uint32_t)random_state;
     header.max_bytes = (uint16_t)below(17);

@@ -50,6 +50,15 @@ static void free_member(struct member *m) {
     free(m);
 }
 
+/* Time limits count by a clock that nobody sets. */
+static void init_condition(pthread_cond_t *condition) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 EXPORT struct member *atoll_member_new(uint64_t job, uint64_t key, uint32_t index,
                                        uint32_t multicast, uint32_t window, uint32_t area_bytes,
                                        double rate_bps, uint32_t round_trip_us) {
@@ -68,7 +77,7 @@ EXPORT struct member *atoll_member_new(uint64_t job, uint64_t key, uint32_t inde
     atoll_key_of(&m->key, key);
     flow_open(&m->flow, rate_bps, round_trip_us);
     pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->changed, NULL);
+    init_condition(&m->changed);
     if (area_bytes > ATOLL_AREA_MAX_BYTES || window == 0 || !make_slots(m)) {
         free_member(m);
         return NULL;
@@ -94,13 +103,14 @@ EXPORT int atoll_member_uplink(struct member *m, uint32_t tree, uint32_t child, 
 }
 
 EXPORT int atoll_member_stream(struct member *m, uint32_t tree, uint32_t child, uint32_t source,
-                               uint32_t ask_address, uint32_t ask_port) {
+                               uint32_t ask_address, uint32_t ask_port, uint32_t leaves) {
     if (m->streams == MEMBERS_MAX) return -1;
     m->stream[m->streams++] = (struct stream){
         .source = htonl(source),
         .ask = place(ask_address, (uint16_t)ask_port),
         .tree = (uint16_t)tree,
         .child = (uint16_t)child,
+        .leaves = (uint16_t)leaves,
     };
     m->all_streams = m->all_streams << 1 | 1;
     return 0;
@@ -155,7 +165,7 @@ EXPORT int atoll_member_begin(struct member *m, const struct chunk *chunks, uint
 
 static struct timespec after_ms(uint32_t ms) {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ms / 1000;
     until.tv_nsec += (long)(ms % 1000) * 1000000;
     if (until.tv_nsec >= 1000000000) {

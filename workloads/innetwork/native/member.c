@@ -466,7 +466,11 @@ static void dispatch(struct member *m, int s, const struct sockaddr_in *from,
     uint64_t now = now_us();
     switch (header->type) {
     case ATOLL_RESULT:
-        if (s >= 0) on_result(m, (uint32_t)s, header, areas, now);
+        if (s < 0) return;
+        if (header->leaves == m->stream[s].leaves)
+            on_result(m, (uint32_t)s, header, areas, now);
+        else
+            m->count.conflicts++; /* a tree that sums others than this member was told */
         return;
     case ATOLL_FLUSH:
         if (s >= 0) note_number(m, &m->stream[s], header);

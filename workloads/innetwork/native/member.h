@@ -49,7 +49,7 @@ struct uplink {
 struct stream {
     uint32_t source; /* IPv4 address in network order; 0: not checked */
     struct sockaddr_in ask;
-    uint16_t tree, child;
+    uint16_t tree, child, leaves; /* leaves: how many members are summed in a result */
     bool started;
     uint64_t furthest; /* sequences below it that lack a result have a timer */
     uint32_t incarnation, highest;
