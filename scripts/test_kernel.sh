@@ -147,7 +147,7 @@ boot() { # LIMIT_S MEMORY
     PATH="$BUILD/venv/bin:$PATH" setpriv --pdeathsig KILL \
         unshare --pid --fork --kill-child=KILL --mount-proc timeout -k 5 "$1" \
         script -qec "vng --disable-kvm -r '$(echo "$BUILD"/kernel/boot/vmlinuz-*)' \
-        --cpus 2 --memory $2 --user root --verbose --append mitigations=off \
+        --cpus 2 --memory $2 --user root --verbose --append mitigations=off --append tsc=reliable \
         --rwdir '$BUILD/out' --rodir /mnt=/ --exec 'sh $BUILD/out/guest.sh'" /dev/null \
         </dev/null >"$BUILD/console.txt" 2>&1 || boot_status=$?
 }
