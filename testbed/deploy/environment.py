@@ -47,7 +47,7 @@ def worker_environments(
         "WORLD_SIZE": str(len(rank_order)),
         "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": fabric.island_ip(rank_order[0]),
+        "MASTER_ADDR": fabric.island_management_ip(rank_order[0]),
         "MASTER_PORT": str(master_port),
         "GLOO_SOCKET_IFNAME": ISLAND_INTERFACE,
         "TP_SOCKET_IFNAME": ISLAND_INTERFACE,

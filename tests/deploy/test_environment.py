@@ -22,10 +22,15 @@ FABRIC = Fabric(("AMS", "LON", "NYC"), {"AMS": ("LON",), "LON": ("AMS", "NYC"), 
 def test_ranks_follow_the_order_given_and_rank_0_hosts_the_rendezvous() -> None:
     told = worker_environments(FABRIC, ["NYC", "AMS", "LON"])
     assert {site: env["RANK"] for site, env in told.items()} == {"NYC": "0", "AMS": "1", "LON": "2"}
-    assert {env["MASTER_ADDR"] for env in told.values()} == {"10.0.0.3"}
     assert {env["WORLD_SIZE"] for env in told.values()} == {"3"}
     assert told["LON"]["ATOLL_SITE"] == "LON"
     assert told["LON"]["ATOLL_SITES"] == "NYC,AMS,LON"
+
+
+def test_workers_meet_over_the_management_network() -> None:
+    told = worker_environments(FABRIC, ["NYC", "AMS", "LON"])
+    assert {env["MASTER_ADDR"] for env in told.values()} == {"10.255.0.6"}  # 2 x index 2 + 1, + 1
+    assert FABRIC.island_management_ip("NYC") == "10.255.0.6"
 
 
 def test_gloo_is_pinned_to_the_wan_interface() -> None:
@@ -94,10 +99,11 @@ dist.destroy_process_group()
 
 
 @pytest.mark.root
-def test_gloo_workers_meet_over_the_wan_and_not_over_the_management_network(
+def test_gloo_workers_send_data_over_the_wan_and_not_over_the_management_network(
     fleet: Fleet, tmp_path: Path
 ) -> None:
-    told = worker_environments(FABRIC, ["NYC", "AMS", "LON"])
+    nyc_here = {"MASTER_ADDR": "10.255.0.4"}  # these islands have no switches between them
+    told = worker_environments(FABRIC, ["NYC", "AMS", "LON"], extra=nyc_here)
     commands = {
         site: command_line([sys.executable, "-c", WORKER], told[site]) for site in fleet.sites
     }
