@@ -22,14 +22,13 @@ from rich.console import Console
 
 from schedules.wording import options_named
 from topologies.errors import AtollError, UserError
-from topologies.files import load
-from topologies.model import Topology
 
 if TYPE_CHECKING:
     from schedules.capabilities import Capabilities
     from schedules.constraints import Constraints
     from schedules.problem import Problem
     from schedules.watch import Progress, Watch
+    from topologies.model import Topology
 
 PLAIN_WIDTH = 150
 SECONDS_BETWEEN_LINES = 5.0
@@ -199,6 +198,8 @@ def bounds_command(
 def _scaled(name: str, rate_scale: float) -> Topology:
     if not 0 < rate_scale < inf:
         raise UserError(f"--rate-scale {rate_scale:g} is not above zero")
+    from topologies.files import load
+
     return load(name).scaled(rate_scale)
 
 

@@ -1,5 +1,8 @@
 """The `atoll` command: parses, calls the rooms, and turns every failure into one line.
 
+A command imports what it works with when it is called, here and in the rooms: planning, training
+and plotting take seconds to load, which `atoll --help` and the other commands need not wait for.
+
 Exit codes: 0 done, 1 failed or invalid, 2 the user's mistake.
 """
 
@@ -9,7 +12,7 @@ import json
 import sys
 from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -36,14 +39,14 @@ from testbed.cli_options import (
 from testbed.comparing.cli import compare_command
 from testbed.experiment.cli import emulate_command, run_command
 from testbed.group_cli import group_app
-from testbed.launch import RunChoices, accelerator_limits, accelerator_sites, launch
 from testbed.progress import make_console
 from testbed.reaching import access_to, ask_controller
 from testbed.report.cli import report_command
 from testbed.watching.cli import metrics_command, watch_command
 from topologies.errors import AtollError, UserError, describe
-from topologies.files import available, load
-from topologies.model import Topology
+
+if TYPE_CHECKING:
+    from topologies.model import Topology
 
 app = typer.Typer(
     name="atoll",
@@ -96,6 +99,8 @@ def calibrate_topology(
     as_json: Json = False,
 ) -> None:
     """Measure thoroughly what every link really does: rate, delay, loss; a table and a plot."""
+    from testbed.launch import RunChoices, launch
+
     choices = RunChoices(
         "calibrate", topology, rate_scale, datapath, links, "cubic", realtime, runs, seed
     )
@@ -119,6 +124,9 @@ def up(
     runs: Runs = Path("runs"),
 ) -> None:
     """Build the WAN and hold it until Ctrl-C, for `exec`, `shell` and your own controller."""
+    from testbed.launch import RunChoices, accelerator_limits, accelerator_sites, launch
+    from topologies.files import load
+
     choices = RunChoices("up", topology, rate_scale, **asdict(build), runs=runs, seed=seed)
     file = _application(controller) if controller else None
     if file and accelerators:
@@ -196,6 +204,8 @@ def _application(file: Path) -> str:
 @topology_app.command(name="list")
 def list_topologies(as_json: Json = False) -> None:
     """List the bundled topologies."""
+    from topologies.files import available, load
+
     rows = [_topology_row(load(name)) for name in available()]
     if as_json:
         print(json.dumps({"rows": rows}, indent=1))
@@ -219,6 +229,8 @@ def _topology_row(topology: Topology) -> dict[str, Any]:
 @topology_app.command()
 def check(topology: Topo) -> None:
     """Check a topology file; the first mistake is one line with its place, exit code 2."""
+    from topologies.files import load
+
     row = _topology_row(load(topology))
     print(f"{row['name']}: {row['sites']} sites, {row['links']} links, nothing wrong")
 
@@ -229,6 +241,7 @@ def draw(
     file: Annotated[Path, typer.Argument(help="Picture to write: .svg or .png.")],
 ) -> None:
     """Draw a topology on a map of the world."""
+    from topologies.files import load
     from topologies.picture import draw as draw_topology
 
     draw_topology(load(topology), file)

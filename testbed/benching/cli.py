@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from schedules.capabilities import COLLECTIVES, EXCHANGE, MULTICAST
-from testbed.benching.cliques import needs_accelerators, to_data
-from testbed.benching.drawing import plan_on_paper
 from testbed.benching.options import (
     BenchOptions,
     checked_collectives,
@@ -31,20 +29,11 @@ from testbed.cli_options import (
     Topo,
     unfolded,
 )
-from testbed.doctor import Report
-from testbed.experiment.memory import check_memory
-from testbed.innetwork.limits import alike
-from testbed.launch import (
-    RunChoices,
-    accelerator_limits,
-    accelerator_sites,
-    checked_scale,
-    launch,
-)
 from testbed.progress import make_console
 from topologies.errors import UserError
-from topologies.files import load
-from topologies.model import Topology
+
+if TYPE_CHECKING:
+    from testbed.doctor import Report
 
 bench_app = typer.Typer(help="Measure on an emulated WAN.", no_args_is_help=True)
 
@@ -84,6 +73,18 @@ def collective(
     as_json: Json = False,
 ) -> None:
     """Time collectives of all islands: every kind, size by size, each beside its bound."""
+    from testbed.benching.cliques import needs_accelerators, to_data
+    from testbed.benching.drawing import plan_on_paper
+    from testbed.innetwork.limits import alike
+    from testbed.launch import (
+        RunChoices,
+        accelerator_limits,
+        accelerator_sites,
+        checked_scale,
+        launch,
+    )
+    from topologies.files import load
+
     first = parse_size("-b", begin)
     options = BenchOptions(
         collectives=checked_collectives(collective.split(",")),
@@ -94,12 +95,13 @@ def collective(
         duplicate_pct=checked_percentage("--duplicate-pct", duplicate_pct),
     )
     needed = needs_accelerators(options.collectives)
-    sites = accelerator_sites(accelerators, load(topology)) if needed else ()
+    real = load(topology)
+    sites = accelerator_sites(accelerators, real) if needed else ()
     if needed and not sites:
         raise UserError("--accelerators: aggregation and innetwork need one at some site")
     choices = RunChoices("bench", topology, rate_scale, **asdict(build), runs=runs, seed=seed)
     given = accelerator_limits(*astuple(limits))
-    emulated = _emulated(topology, rate_scale)
+    emulated = real.scaled(checked_scale(rate_scale, real))
     drawn = plan_on_paper(emulated, options.collectives, alike(sites, given))
     more = {
         "bench": {"options": asdict(options), "planned": to_data(drawn.planned)},
@@ -113,13 +115,10 @@ def collective(
     raise typer.Exit(launch(choices, more, make_console(stderr=as_json), fits))
 
 
-def _emulated(name: str, rate_scale: float | None) -> Topology:
-    topology = load(name)
-    return topology.scaled(checked_scale(rate_scale, topology))
-
-
 def _check_memory(options: BenchOptions, islands: int, report: Report) -> None:
     """Refuse messages of which workers could not hold what they receive."""
+    from testbed.experiment.memory import check_memory
+
     received = islands - 1 if {EXCHANGE, MULTICAST} & set(options.collectives) else 1
     available_mib = report.facts.resources.memory_available_mib
     largest = max(options.sizes_bytes)

@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 
 from testbed.cli_options import Json, Scale, TrainingOptions, unfolded
-from testbed.comparing.asked import comparison_asked
-from testbed.experiment.running import RunOptions, run_experiment
 from testbed.progress import make_console
 from testbed.record.reader import find_run
 
@@ -42,6 +40,10 @@ def compare_command(
     if recorded is not None:
         show(find_run(recorded, how.runs), as_json)
         return
+    from testbed.comparing.asked import comparison_asked
+    from testbed.comparing.merging import without_doubles
+    from testbed.experiment.running import RunOptions, run_experiment
+
     experiment = comparison_asked(
         what,
         repetitions=repetitions,
@@ -49,8 +51,6 @@ def compare_command(
         settings=settings or [],
         variants=variants or [],
     )
-    from testbed.comparing.merging import without_doubles
-
     merged = without_doubles(experiment)
     console = make_console(stderr=as_json)
     for note in merged.notes():
@@ -61,7 +61,6 @@ def compare_command(
 
 def show(run: Path, as_json: bool) -> None:
     """Compare anew what a run has recorded, and print it."""
-    # Statistics take a second to load, which no other command has to wait for.
     from testbed.comparing.compare import write_comparison
     from testbed.comparing.table import print_comparison
 

@@ -21,10 +21,6 @@ from testbed.cli_options import (
     TrainingOptions,
     unfolded,
 )
-from testbed.experiment.file import experiment_of, load_experiment, only_variants
-from testbed.experiment.running import RunOptions, run_experiment
-from testbed.launch import accelerator_sites, checked_scale
-from topologies.files import load
 
 
 @unfolded
@@ -44,6 +40,9 @@ def run_command(
     as_json: Json = False,
 ) -> None:
     """Carry out an experiment: train its variants over one standing WAN, and compare them."""
+    from testbed.experiment.file import load_experiment, only_variants
+    from testbed.experiment.running import RunOptions, run_experiment
+
     experiment = only_variants(load_experiment(file, settings or []), variants or [])
     options = RunOptions(**asdict(how), capture=capture, as_json=as_json, report=report)
     raise typer.Exit(run_experiment(experiment, options))
@@ -94,6 +93,11 @@ def emulate_command(
     as_json: Json = False,
 ) -> None:
     """Build the WAN, train one model over it, count every byte, leave a record and nothing else."""
+    from testbed.experiment.file import experiment_of
+    from testbed.experiment.running import RunOptions, run_experiment
+    from testbed.launch import accelerator_sites
+    from topologies.files import load
+
     sites = accelerator_sites(accelerators, load(topology)) or None
     asked: dict[str, Any] = {
         "topology": topology,
@@ -145,6 +149,9 @@ def _real_mbps(
     emulated_mbps: float | None, rate_scale: float | None, topology: str
 ) -> float | None:
     """Return the rate that an experiment gives for a limit of the emulated network."""
+    from testbed.launch import checked_scale
+    from topologies.files import load
+
     if emulated_mbps is None:
         return None
     return emulated_mbps / checked_scale(rate_scale, load(topology))

@@ -65,7 +65,8 @@ def _written(run: Path, experiment: Experiment, console: Console) -> Path:
     Drawing one takes seconds of processor time; `atoll report` draws any of the others.
     """
     # What draws takes a second to load, which no other command has to wait for.
-    from testbed.report import write_comparison_report, write_report
+    from testbed.report.comparison import write_comparison_report
+    from testbed.report.writing import write_report
 
     if experiment.is_plain:
         return write_report(run)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from testbed.measure.capture import FlowTotal
-from testbed.measure.reach import Reachability
-from testbed.record.reader import RunEntry
-from testbed.record.summary import round_trips
 from topologies.model import Direction
+
+if TYPE_CHECKING:  # a table is made from plain data: whoever shows one need not load what measures
+    from testbed.measure.capture import FlowTotal
+    from testbed.measure.reach import Reachability
+    from testbed.record.reader import RunEntry
 
 MISSING = "-"
 Json = Mapping[str, Any]
@@ -129,6 +130,8 @@ def _wan_first(item: tuple[str, Any]) -> tuple[bool, str]:
 
 def reach_table(reach: Reachability) -> Table:
     """Return a row for each pair of islands, as `round_trip_table` does."""
+    from testbed.record.summary import round_trips
+
     return round_trip_table(round_trips(reach))
 
 

@@ -22,7 +22,6 @@ Once = Annotated[bool, typer.Option("--once", help="Print it once and end.")]
 
 def watch_command(run: RunName = None, once: Once = False, runs: Runs = Path("runs")) -> None:
     """Watch a run, running or finished: links, rounds, workers, validity; q or Ctrl-C ends it."""
-    # What judges a run takes a second to load, which no other command has to wait for.
     from rich.live import Live as LiveDisplay
 
     from testbed.watching.frame import frame_of

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.report import write_comparison_report
-from testbed.report.comparison import describe, judge, key_figures
+from testbed.report.comparison import describe, judge, key_figures, write_comparison_report
 from testbed.report.comparison_tables import heat_table, inversion_lines, metric_table, pair_table
 from testbed.report.headline import BAD, GOOD
 from testbed.report.variants import ComparisonView, view_comparison

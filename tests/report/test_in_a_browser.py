@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from testbed.report import write_comparison_report, write_report
+from testbed.report.comparison import write_comparison_report
+from testbed.report.writing import write_report
 
 from .records import write_compared, write_record
 

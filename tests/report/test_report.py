@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from tensorboardX.proto import event_pb2
 
-from testbed.report import write_report
 from testbed.report.page import run_page
 from testbed.report.trace import FIRST_WORKER, trace
 from testbed.report.view import view_run
+from testbed.report.writing import write_report
 from topologies.files import load
 
 from .records import ORIGIN_S, Record, write_record

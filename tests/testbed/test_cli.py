@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -147,3 +148,21 @@ def test_an_application_that_python_cannot_read_is_refused_with_its_line(
     assert code == 2
     assert f"{broken}:2: " in err
     assert len(err.splitlines()) == 1
+
+
+HEAVY = {"matplotlib", "networkx", "numpy", "pydantic", "scipy", "torch"}
+
+
+@pytest.mark.parametrize(
+    ("modules", "needed"),
+    [
+        ("testbed.cli", set()),  # which is all that `atoll --help` needs
+        ("testbed.watching.view, testbed.watching.live", {"networkx", "pydantic"}),
+    ],
+)
+def test_what_is_quickly_done_waits_for_nothing_heavy_to_load(
+    modules: str, needed: set[str]
+) -> None:
+    words = [sys.executable, "-c", f"import sys, {modules}; print(*sys.modules)"]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert HEAVY & set(loaded.split()) <= needed
