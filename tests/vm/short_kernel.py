@@ -36,7 +36,8 @@ from topologies.files import load
 from topologies.model import Direction, Link, Topology
 from topologies.routing import least_delay_routes
 
-LATE_MS = 200.0
+LATE_MS = 200.0  # for what is the median, or the least, of many
+LATE_ONCE_MS = 1000.0
 GROUP = "239.1.2.3"
 SOURCE = "AMS"
 PROBES, MORE_PROBES = 20, 5
@@ -322,7 +323,7 @@ def judge_rate(got: tuple[Answer, ...], sent_in_ms: int) -> Iterator[Demand]:
     yield Demand("a long queue drops nothing", len(got) == BURST, f"{len(got)} of {BURST}")
     if got:
         took_ms = sent_in_ms + got[-1].round_trip_ms
-        met = asked_ms - 2 < took_ms < asked_ms + LATE_MS
+        met = asked_ms - 2 < took_ms < asked_ms + LATE_ONCE_MS
         yield Demand("netem's rate is 1 Mbit/s", met, f"{took_ms:.1f} ms for {asked_ms:.0f}")
 
 
