@@ -12,7 +12,7 @@ from testbed.accelerator.config import Address, Counters, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess, Limits, Place
 from testbed.emulation.network import Network
 from testbed.innetwork.layout import ACCELERATOR_PORT
-from topologies.errors import UserError
+from topologies.errors import RunError, UserError
 
 MOST_REVIVALS = 20
 
@@ -72,8 +72,17 @@ class Accelerators:
                 self.at(site).open(config)
 
     def counters(self) -> dict[str, Counters]:
-        """Return what each living accelerator has counted."""
-        return {site: one.counters() for site, one in self._living()}
+        """Return what each living accelerator has counted; one that hangs is started anew."""
+        return {site: self._counted(site, one) for site, one in self._living()}
+
+    def _counted(self, site: str, one: AcceleratorProcess) -> Counters:
+        try:
+            return one.counters()
+        except RunError as error:
+            if not self._revivals_left[site]:
+                raise
+            self._begin_anew(site, str(error))
+            return one.counters()
 
     def kill(self, site: str) -> None:
         """End the accelerator of a site on purpose, as a power cut would."""
@@ -93,15 +102,15 @@ class Accelerators:
         measured meanwhile is another matter, hence `mishaps`. One that ends again and again is
         left as it is, for `failure` to tell.
         """
-        told = []
-        for site, one in self._living():
-            why = one.failure()
-            if why is not None and self._revivals_left[site]:
-                self._revivals_left[site] -= 1
-                one.restart()
-                told.append(f"{why}; it was started anew at {datetime.now():%H:%M:%S}")
-        self.mishaps += told
-        return told
+        ended = [(site, why) for site, one in self._living() if (why := one.failure())]
+        return [self._begin_anew(site, why) for site, why in ended if self._revivals_left[site]]
+
+    def _begin_anew(self, site: str, why: str) -> str:
+        """Start one anew, as often as is permitted; return what will be told of it."""
+        self._revivals_left[site] -= 1
+        self.at(site).restart()
+        self.mishaps.append(f"{why}; it was started anew at {datetime.now():%H:%M:%S}")
+        return self.mishaps[-1]
 
     def failure(self) -> str | None:
         """Return how one of them ended by itself, or None while all live that should."""

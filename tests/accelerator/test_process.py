@@ -19,6 +19,7 @@ from testbed.accelerator.build import RECIPE
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess, Limits, Place
 from testbed.emulation.accelerators import Accelerators
+from testbed.links.linkd import client as client_of_the_control_socket
 from topologies.errors import MachineError, RunError, UserError
 from workloads.building import SANITIZED
 from workloads.innetwork.protocol import Areas, Element, Flag, Packet, PacketType, decode, encode
@@ -291,6 +292,17 @@ def test_an_accelerator_that_ends_by_itself_is_started_anew_in_its_trees(bench: 
         bench.contribute(child, 7, 20 + child)
     packet, sums = bench.result()
     assert (sums, packet.incarnation) == ((41,), 2)
+
+
+def test_one_that_hangs_is_started_anew_when_it_is_asked(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = Accelerators({"NYC": bench.process})
+    monkeypatch.setattr(client_of_the_control_socket, "ANSWER_LIMIT_S", 0.5)
+    together.restart("NYC")  # with the shorter limit
+    os.kill(bench.process.process_id, signal.SIGSTOP)
+    assert together.counters()["NYC"].trees[JOB, 1].contributions == 0
+    assert "does not answer; it was started anew at " in together.mishaps[0]
 
 
 def test_one_that_ends_again_and_again_is_left_as_it_is(bench: Bench) -> None:
