@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
+from workloads.building import SANITIZED, Recipe
+
 NATIVE = Path(__file__).parent / "native"
+
+
+def build_sanitized(recipe: Recipe, program: Path, units: Iterable[Path]) -> Path:
+    """Compile some of a recipe's units with a test's, under the checks of addresses and of more."""
+    return recipe.varied(program, units, (*SANITIZED, f"-I{NATIVE}")).build()
 
 
 class NativeDriver:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from schedules.capabilities import COLLECTIVES, EXCHANGE, MULTICAST
+from schedules.capabilities import COLLECTIVES
 from testbed.benching.options import (
     BenchOptions,
     checked_collectives,
@@ -30,15 +30,10 @@ from testbed.cli_options import (
     unfolded,
 )
 from testbed.progress import make_console
-from topologies.errors import UserError
-
-if TYPE_CHECKING:
-    from testbed.doctor import Report
 
 bench_app = typer.Typer(help="Measure on an emulated WAN.", no_args_is_help=True)
 
 ALL_KINDS = ",".join(COLLECTIVES)
-MESSAGES_OF_CHECKING = 8.0  # what is sent, its integers, and the exact mean in double precision
 Kinds = Annotated[
     str, typer.Option("--collective", help="One of them, or several, as ring,innetwork.")
 ]
@@ -73,16 +68,8 @@ def collective(
     as_json: Json = False,
 ) -> None:
     """Time collectives of all islands: every kind, size by size, each beside its bound."""
-    from testbed.benching.cliques import needs_accelerators, to_data
-    from testbed.benching.drawing import plan_on_paper
-    from testbed.innetwork.limits import alike
-    from testbed.launch import (
-        RunChoices,
-        accelerator_limits,
-        accelerator_sites,
-        checked_scale,
-        launch,
-    )
+    from testbed.benching.asked import check_memory_of, order_fields
+    from testbed.launch import RunChoices, accelerator_limits, checked_scale, launch
     from topologies.files import load
 
     first = parse_size("-b", begin)
@@ -94,32 +81,14 @@ def collective(
         loss_pct=checked_percentage("--loss-pct", loss_pct),
         duplicate_pct=checked_percentage("--duplicate-pct", duplicate_pct),
     )
-    needed = needs_accelerators(options.collectives)
-    real = load(topology)
-    sites = accelerator_sites(accelerators, real) if needed else ()
-    if needed and not sites:
-        raise UserError("--accelerators: aggregation and innetwork need one at some site")
     choices = RunChoices("bench", topology, rate_scale, **asdict(build), runs=runs, seed=seed)
-    given = accelerator_limits(*astuple(limits))
+    real = load(topology)
     emulated = real.scaled(checked_scale(rate_scale, real))
-    drawn = plan_on_paper(emulated, options.collectives, alike(sites, given))
     more = {
-        "bench": {"options": asdict(options), "planned": to_data(drawn.planned)},
-        "accelerators": sites,
-        "accelerator_limits": given,
+        **order_fields(options, emulated, accelerators, accelerator_limits(*astuple(limits))),
         "calibrate": calibrate,
         "timeout_s": timeout_s,
         "as_json": as_json,
     }
-    fits = partial(_check_memory, options, len(emulated.codes))
+    fits = partial(check_memory_of, options, len(emulated.codes))
     raise typer.Exit(launch(choices, more, make_console(stderr=as_json), fits))
-
-
-def _check_memory(options: BenchOptions, islands: int, report: Report) -> None:
-    """Refuse messages of which workers could not hold what they receive."""
-    from testbed.experiment.memory import check_memory
-
-    received = islands - 1 if {EXCHANGE, MULTICAST} & set(options.collectives) else 1
-    available_mib = report.facts.resources.memory_available_mib
-    largest = max(options.sizes_bytes)
-    check_memory(islands, largest, available_mib, MESSAGES_OF_CHECKING + received)

@@ -10,18 +10,13 @@ import pytest
 from testbed.links.linkd.build import RECIPE, SOURCES
 from testbed.native import SHARED
 from tests.links.driver import Driver
-from tests.native_driver import NATIVE as SHARED_NATIVE
-from workloads.building import SANITIZED
+from tests.native_driver import build_sanitized
 
 NATIVE = Path(__file__).parent / "native"
 PURE_UNITS = [
     SHARED / "words.c",
     *(SOURCES / f"{x}.c" for x in ("pool", "frame", "packet", "direction", "control", "timers")),
 ]
-
-
-def sanitized(program: Path, units: list[Path]) -> Path:
-    return RECIPE.varied(program, units, (*SANITIZED, f"-I{SHARED_NATIVE}")).build()
 
 
 @pytest.fixture(scope="session")
@@ -31,12 +26,12 @@ def native_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def driver_program(native_folder: Path) -> Path:
-    return sanitized(native_folder / "driver", [*PURE_UNITS, NATIVE / "driver.c"])
+    return build_sanitized(RECIPE, native_folder / "driver", [*PURE_UNITS, NATIVE / "driver.c"])
 
 
 @pytest.fixture(scope="session")
 def fuzz_program(native_folder: Path) -> Path:
-    return sanitized(native_folder / "fuzz", [*PURE_UNITS, NATIVE / "fuzz.c"])
+    return build_sanitized(RECIPE, native_folder / "fuzz", [*PURE_UNITS, NATIVE / "fuzz.c"])
 
 
 @pytest.fixture
