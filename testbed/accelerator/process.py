@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.accelerator.build import ensure_built
 from testbed.accelerator.config import Address, Counters, TreeConfig, parse_counters
-from testbed.exit_status import how_it_ended
-from testbed.links.linkd.client import Client, RequestRefusedError, listen
-from topologies.errors import MachineError, RunError, UserError
+from testbed.native.client import RequestRefusedError
+from testbed.native.daemon import Daemon
+from topologies.errors import RunError, UserError
 
 BILLIONTHS_PER_PERCENT = 10_000_000
-END_LIMIT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -97,42 +95,19 @@ class AcceleratorProcess:
 
     def _begin(self) -> None:
         self.incarnation += 1
-        self.place.socket.unlink(missing_ok=True)
-        with listen(self.place.socket) as listener, self.place.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self.place.enter, str(self._program), *self._options(listener.fileno())],
-                pass_fds=[listener.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self._client = self._greeted()
+        command = [*self.place.enter, str(self._program), *self._options()]
+        self._daemon = Daemon("the accelerator", command, self.place.socket, self.place.log)
 
-    def _options(self, listener: int) -> list[str]:
-        options = ["--listen-fd", str(listener), "--address", str(self.place.address)]
+    def _options(self) -> list[str]:
+        options = ["--address", str(self.place.address)]
         if self.place.interface:
             options += ["--interface", self.place.interface]
         return [*options, "--incarnation", str(self.incarnation), *self.limits.options()]
 
-    def _greeted(self) -> Client:
-        client = None
-        try:
-            client = Client.connect(self.place.socket)
-            client.ask("own")
-            return client
-        except RunError as error:
-            if client:
-                client.close()
-            self._process.kill()
-            raise MachineError(
-                "the accelerator does not start: it "
-                f"{how_it_ended(self._process.wait(), self.place.log)}"
-            ) from error
-
     @property
     def process_id(self) -> int:
         """The program's process id, for whoever watches its CPU."""
-        return self._process.pid
+        return self._daemon.process_id
 
     def open(self, config: TreeConfig) -> None:
         """Take part in a tree from now on, with nothing summed yet.
@@ -179,7 +154,7 @@ class AcceleratorProcess:
 
     def _request(self, request: str) -> list[str]:
         try:
-            return self._client.ask(request)
+            return self._daemon.ask(request)
         except RequestRefusedError:
             raise
         except RunError as error:
@@ -188,9 +163,7 @@ class AcceleratorProcess:
 
     def kill(self) -> None:
         """End the program at once, as a power cut would."""
-        self._process.kill()
-        self._process.wait()
-        self._client.close()
+        self._daemon.kill()
 
     def restart(self) -> None:
         """Start anew with nothing summed, in the same trees, as the next incarnation.
@@ -205,18 +178,9 @@ class AcceleratorProcess:
 
     def failure(self) -> str | None:
         """Return how the program ended, or None while it runs."""
-        code = self._process.poll()
-        if code is None:
-            return None
-        return f"the accelerator of {self.place.name} {how_it_ended(code, self.place.log)}"
+        ended = self._daemon.ended()
+        return None if ended is None else f"the accelerator of {self.place.name} {ended}"
 
     def close(self) -> None:
         """End the program and remove its socket; a second call does nothing."""
-        self._client.close()
-        self._process.terminate()
-        try:
-            self._process.wait(END_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self.place.socket.unlink(missing_ok=True)
+        self._daemon.close()

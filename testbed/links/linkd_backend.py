@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from testbed.exit_status import how_it_ended
 from testbed.links.backend import DirectionCounters, Wire
 from testbed.links.linkd.build import ensure_built
-from testbed.links.linkd.client import Client, RequestRefusedError, listen
 from testbed.links.linkd.protocol import difference, parse_counters, text_of, words_of
 from testbed.links.registry import Lane, Registry
 from testbed.links.spec import LinkSpec
 from testbed.links.wire_ends import silence
-from topologies.errors import MachineError, RunError, UserError
+from testbed.native.client import RequestRefusedError
+from testbed.native.daemon import Daemon
+from topologies.errors import MachineError, UserError
 from topologies.model import Direction
 
 SOCKET_NAME = "linkd.sock"
 LOG_NAME = "linkd.log"
-END_LIMIT_S = 5.0
 
 
 class LinkdBackend:
@@ -33,10 +31,8 @@ class LinkdBackend:
 
     name: ClassVar[str] = "linkd"
 
-    def __init__(self, process: subprocess.Popen[bytes], client: Client, folder: Path) -> None:
-        self._process = process
-        self._client = client
-        self._folder = folder
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
         self._registry = Registry()
         self._closed = False
 
@@ -61,30 +57,20 @@ class LinkdBackend:
         Raises:
             MachineError: when it cannot be built or started.
         """
-        program = program or ensure_built()
-        path = run_directory / SOCKET_NAME
-        path.unlink(missing_ok=True)
-        command = [str(program), *(["--realtime"] if realtime else [])]
-        command += [*(["--grain-us", str(grain_us)] if grain_us else []), "--listen-fd"]
-        with listen(path) as listener, (run_directory / LOG_NAME).open("ab") as log:
-            process = subprocess.Popen(
-                [*command, str(listener.fileno())],
-                pass_fds=[listener.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        return cls(process, _greeted(process, path), run_directory)
+        command = [str(program or ensure_built()), *(["--realtime"] if realtime else [])]
+        command += ["--grain-us", str(grain_us)] if grain_us else []
+        socket, log = run_directory / SOCKET_NAME, run_directory / LOG_NAME
+        return cls(Daemon("linkd", command, socket, log))
 
     @property
     def process_id(self) -> int:
         """The daemon's process id, for whoever watches its CPU."""
-        return self._process.pid
+        return self._daemon.process_id
 
     @property
     def realtime(self) -> bool:
         """Whether the daemon runs with real-time priority."""
-        return os.sched_getscheduler(self._process.pid) == os.SCHED_FIFO
+        return os.sched_getscheduler(self.process_id) == os.SCHED_FIFO
 
     def join(self, wire: Wire, forward: LinkSpec, backward: LinkSpec) -> None:
         """Let frames pass between the ends of a wire (see `LinkBackend.join`)."""
@@ -93,7 +79,7 @@ class LinkdBackend:
             silence(end)
         ways = f"{text_of(words_of(forward))} / {text_of(words_of(backward))}"
         try:
-            self._client.ask(f"join {wire.index} {wire.end_a} {wire.end_b} {ways}")
+            self._daemon.ask(f"join {wire.index} {wire.end_a} {wire.end_b} {ways}")
         except RequestRefusedError as refusal:
             raise MachineError(f"link {wire.direction} cannot be shaped: {refusal}") from refusal
         self._registry.add(wire, forward, backward)
@@ -117,45 +103,20 @@ class LinkdBackend:
         words = difference(lane.spec, spec)
         if words:
             way = "forward" if lane.forward else "backward"
-            self._client.ask(f"set {lane.wire.index} {way} {text_of(words)}")
+            self._daemon.ask(f"set {lane.wire.index} {way} {text_of(words)}")
 
     def counters(self) -> Mapping[Direction, DirectionCounters]:
         """Return the counters of every direction; raises RunError when the daemon is gone."""
-        found = [parse_counters(line) for line in self._client.ask("counters")]
+        found = [parse_counters(line) for line in self._daemon.ask("counters")]
         by_way = {(index, forward): counters for index, forward, counters in found}
         return {lane.direction: by_way[lane.wire.index, lane.forward] for lane in self._registry}
 
     def failure(self) -> str | None:
         """Return how the daemon ended, or None while it runs."""
-        code = self._process.poll()
-        if code is None or self._closed:
-            return None
-        return f"linkd {how_it_ended(code, self._folder / LOG_NAME)}"
+        ended = self._daemon.ended()
+        return None if ended is None or self._closed else f"linkd {ended}"
 
     def close(self) -> None:
         """End the daemon and remove its socket; a second call does nothing."""
-        if self._closed:
-            return
         self._closed = True
-        self._client.close()
-        self._process.terminate()
-        try:
-            self._process.wait(END_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        (self._folder / SOCKET_NAME).unlink(missing_ok=True)
-
-
-def _greeted(process: subprocess.Popen[bytes], path: Path) -> Client:
-    client = None
-    try:
-        client = Client.connect(path)
-        client.ask("own")
-        return client
-    except RunError as error:
-        if client:
-            client.close()
-        process.kill()
-        ended = how_it_ended(process.wait(), path.parent / LOG_NAME)
-        raise MachineError(f"linkd does not start: it {ended}") from error
+        self._daemon.close()

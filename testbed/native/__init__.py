@@ -1,6 +1,7 @@
-"""The C sources that both daemons, `linkd` and the accelerator, are compiled with.
+"""What both daemons, `linkd` and the accelerator, have in common.
 
-`server` is the control socket, `words` reads its lines, `ending` is how a daemon ends when told to.
+In C, compiled into both: `server` is the control socket, `words` reads its lines, `ending` is how a
+daemon ends when told to. In Python, `daemon` starts and ends one and `client` talks to it.
 """
 
 from pathlib import Path

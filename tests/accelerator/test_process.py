@@ -19,7 +19,7 @@ from testbed.accelerator.build import RECIPE
 from testbed.accelerator.config import Address, TreeConfig
 from testbed.accelerator.process import AcceleratorProcess, Limits, Place
 from testbed.emulation.accelerators import Accelerators
-from testbed.links.linkd import client as client_of_the_control_socket
+from testbed.native import client as client_of_the_control_socket
 from topologies.errors import MachineError, RunError, UserError
 from workloads.building import SANITIZED
 from workloads.innetwork.protocol import Areas, Element, Flag, Packet, PacketType, decode, encode

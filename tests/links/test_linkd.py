@@ -1,6 +1,7 @@
 """The daemon as a process: refusals, faults, and a whole life under sanitizers."""
 
 import itertools
+import os
 import signal
 import subprocess
 import sys
@@ -11,9 +12,9 @@ import pytest
 
 from testbed.links.backend import Wire
 from testbed.links.linkd.build import RECIPE
-from testbed.links.linkd.client import Client
 from testbed.links.linkd_backend import LOG_NAME, SOCKET_NAME, LinkdBackend
 from testbed.links.spec import LinkSpec
+from testbed.native.client import Client
 from tests.links.rig import FORWARD, rig, tcp_transfer
 from topologies.errors import MachineError, RunError, UserError
 from topologies.model import Direction
@@ -31,8 +32,10 @@ def test_a_killed_daemon_is_told_and_ends_the_counters(tmp_path: Path) -> None:
     with rig("linkd", tmp_path) as made:
         backend = linkd_of(made.backend)
         assert backend.failure() is None
-        backend._process.send_signal(signal.SIGKILL)
-        backend._process.wait(10)
+        os.kill(backend.process_id, signal.SIGKILL)
+        limit = time.monotonic() + 10
+        while backend.failure() is None and time.monotonic() < limit:
+            time.sleep(0.02)
         assert backend.failure() == "linkd was ended by SIGKILL"
         with pytest.raises(RunError):
             backend.counters()
@@ -65,7 +68,7 @@ def test_closing_twice_leaves_no_process_and_no_socket(tmp_path: Path) -> None:
         backend = linkd_of(made.backend)
         backend.close()
         backend.close()
-        assert backend._process.returncode == 0
+        assert backend._daemon.close() == 0
         assert backend.failure() is None
         assert not (tmp_path / SOCKET_NAME).exists()
 
@@ -102,7 +105,7 @@ def test_a_refused_change_leaves_the_spec_in_force(tmp_path: Path) -> None:
 
 def test_a_second_client_may_look_while_the_first_is_connected(tmp_path: Path) -> None:
     with rig("linkd", tmp_path):
-        client = Client.connect(tmp_path / SOCKET_NAME)
+        client = Client.connect(tmp_path / SOCKET_NAME, "linkd")
         assert len(client.ask("counters")) == 2
         assert client.ask("status")[0].startswith("mapped_bytes=")
         client.close()
@@ -110,7 +113,7 @@ def test_a_second_client_may_look_while_the_first_is_connected(tmp_path: Path) -
 
 def test_a_client_that_sends_rubbish_disturbs_nobody(tmp_path: Path) -> None:
     with rig("linkd", tmp_path) as made:
-        client = Client.connect(tmp_path / SOCKET_NAME)
+        client = Client.connect(tmp_path / SOCKET_NAME, "linkd")
         with pytest.raises(RunError):
             client.ask("x" * 5000)
         assert made.counters().frames_in >= 1
@@ -172,11 +175,11 @@ def test_a_whole_life_is_clean_under_sanitizers(tmp_path: Path, sanitized: Path)
         assert len(made.carry(500, 1000)) > 0
         made.change(rate_mbps=1, queue_ms=1000)
         made.stream.send(50, 1000)  # left inside when it ends
-        client = Client.connect(tmp_path / SOCKET_NAME)
+        client = Client.connect(tmp_path / SOCKET_NAME, "linkd")
         assert client.ask("part 0") == []
         client.close()
         backend.close()
-        assert backend._process.returncode == 0, (tmp_path / LOG_NAME).read_text()
+        assert backend._daemon.close() == 0, (tmp_path / LOG_NAME).read_text()
     log = (tmp_path / LOG_NAME).read_text()
     assert "ERROR" not in log
     assert "runtime error" not in log

@@ -1,4 +1,4 @@
-"""One control connection to a running `linkd`."""
+"""One control connection to a running daemon."""
 
 from __future__ import annotations
 
@@ -19,36 +19,43 @@ class RequestRefusedError(RunError):
 class Client:
     """Sends one line at a time and returns the answer's lines; threads take turns.
 
-    Raises:
-        RunError: when the daemon is not there (any more) or does not answer in time.
+    Args:
+        connection: to its control socket.
+        name: of the daemon, where it does not answer.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, name: str) -> None:
+        self._name = name
         self._connection = connection
         self._connection.settimeout(ANSWER_LIMIT_S)
         self._answers = connection.makefile("r", encoding="ascii", errors="replace")
         self._lock = threading.Lock()
 
     @classmethod
-    def connect(cls, path: Path) -> Client:
-        """Connect to the socket at `path`, however long the path is."""
+    def connect(cls, path: Path, name: str) -> Client:
+        """Connect to the socket at `path`, however long it is; raises RunError if none listens."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with _short_name(path) as name:
                 connection.connect(name)
         except OSError as error:
             connection.close()
-            raise RunError(f"linkd does not listen at {path}: {error.strerror}") from error
-        return cls(connection)
+            raise RunError(f"{name} does not listen at {path}: {error.strerror}") from error
+        return cls(connection, name)
 
     def ask(self, request: str) -> list[str]:
-        """Return the answer's lines before its `ok`; raises RequestRefusedError or RunError."""
+        """Return the answer's lines before its `ok`.
+
+        Raises:
+            RequestRefusedError: it said no.
+            RunError: it is not there any more, or does not answer in time.
+        """
         try:
             with self._lock:
                 self._connection.sendall(request.encode("ascii") + b"\n")
                 return self._answer()
         except (OSError, UnicodeError) as error:
-            raise RunError(f"linkd does not answer: {error}") from error
+            raise RunError(f"{self._name} does not answer: {error}") from error
 
     def _answer(self) -> list[str]:
         lines: list[str] = []
@@ -59,7 +66,7 @@ class Client:
             if verdict == "error":
                 raise RequestRefusedError(text)
             lines.append(line.strip())
-        raise RunError("linkd has ended")
+        raise RunError(f"{self._name} has ended")
 
     def close(self) -> None:
         """Close the connection; the daemon goes on."""
