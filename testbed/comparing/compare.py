@@ -6,6 +6,7 @@ from pathlib import Path
 
 from testbed.comparing.collect import variant_runs
 from testbed.comparing.comparison import Comparison, comparison_of
+from testbed.record.damage import readable
 from testbed.record.files import read_json, write_json
 from testbed.record.writer import MANIFEST
 
@@ -19,10 +20,11 @@ def compare(run: Path) -> Comparison:
         UserError: it has no variants.
         RunError: a file is damaged.
     """
-    manifest = read_json(run / MANIFEST) or {}
-    experiment = manifest.get("experiment") or {}
-    name, topology = str(experiment.get("name", "")), str(manifest.get("topology", ""))
-    return comparison_of(variant_runs(run), name, topology)
+    with readable(run):
+        manifest = read_json(run / MANIFEST) or {}
+        experiment = manifest.get("experiment") or {}
+        name, topology = str(experiment.get("name", "")), str(manifest.get("topology", ""))
+        return comparison_of(variant_runs(run), name, topology)
 
 
 def write_comparison(run: Path) -> Comparison:

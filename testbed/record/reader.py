@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.measure.series import Series, load_links_csv
+from testbed.record.damage import readable
 from testbed.record.files import Row, read_json, read_json_lines
 from testbed.record.writer import (
     CALIBRATION,
@@ -23,11 +24,12 @@ from testbed.record.writer import (
     WORKERS,
     is_locked,
 )
-from topologies.errors import UserError
+from topologies.errors import RunError, UserError
 from topologies.model import Direction
 
 RUNNING = "running"
 KILLED = "killed"
+DAMAGED = "damaged"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Run:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """A run in a list of runs."""
+    """A run in a list of runs; its state may also be `damaged`, and then nothing else is known."""
 
     run_id: str
     state: str
@@ -121,6 +123,14 @@ def list_runs(runs: Path) -> list[RunEntry]:
 
 
 def _entry(path: Path) -> RunEntry:
+    try:
+        with readable(path):
+            return _read_entry(path)
+    except RunError:  # one damaged record must not hide the others
+        return RunEntry(path.name, DAMAGED, "", "", None)
+
+
+def _read_entry(path: Path) -> RunEntry:
     manifest = read_json(path / MANIFEST) or {}
     summary = read_json(path / SUMMARY) or {}
     state, _ = _state(path, read_json_lines(path / EVENTS))

@@ -19,8 +19,8 @@ Json = Mapping[str, Any]
 
 
 def number(value: float | None, digits: int) -> str:
-    """Return a number with so many digits after the point, or a dash for none."""
-    return MISSING if value is None else f"{value:,.{digits}f}"
+    """Return a number with so many digits after the point, or a dash for what is none."""
+    return f"{value:,.{digits}f}" if isinstance(value, (int, float)) else MISSING
 
 
 def megabytes(value: float | None, digits: int = 3) -> str:

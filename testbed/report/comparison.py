@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from testbed.record.damage import readable
 from testbed.report.comparison_plots import METRICS, headline_plots, loss_plots, metric_plots
 from testbed.report.comparison_tables import (
     heat_table,
@@ -43,6 +44,11 @@ def write_comparison_report(run: Path) -> Path:
         UserError: there is no comparison there.
         RunError: a file is damaged.
     """
+    with readable(run):
+        return _write(run)
+
+
+def _write(run: Path) -> Path:
     view, shared = view_comparison(run), view_run(run)
     remove_plots(run / PLOTS)
     with report_style():

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from testbed.record.damage import readable
 from testbed.report.exports import write_exports
 from testbed.report.machine_plots import machine_plots
 from testbed.report.page import Drawing, drawing, run_page
@@ -31,12 +32,13 @@ def write_report(run: Path) -> Path:
         UserError: there is no record there.
         RunError: a file of it is damaged.
     """
-    view = view_run(run)
-    remove_plots(run / PLOTS)
-    with report_style():
-        drawings = _drawn(_plots(view), run / PLOTS)
-    page = write_page(run / REPORT, run_page(view, drawings))
-    write_exports(view, run)
+    with readable(run):
+        view = view_run(run)
+        remove_plots(run / PLOTS)
+        with report_style():
+            drawings = _drawn(_plots(view), run / PLOTS)
+        page = write_page(run / REPORT, run_page(view, drawings))
+        write_exports(view, run)
     return page
 
 

@@ -11,6 +11,7 @@ import typer
 
 from testbed.cli_options import Runs
 from testbed.progress import make_console
+from testbed.record.damage import readable
 from testbed.record.reader import RUNNING, find_run
 from topologies.errors import UserError
 
@@ -30,17 +31,16 @@ def watch_command(run: RunName = None, once: Once = False, runs: Runs = Path("ru
     from testbed.watching.view import view
 
     console, live = make_console(), Live(find_run(run, runs))
-    live.look()
-    if once or not console.is_terminal:
+    with readable(live.run):
+        live.look()
+        if console.is_terminal and not once:
+            display = LiveDisplay(console=console, screen=True, auto_refresh=False)
+            # Ctrl-C is the other way to quit, not a failure.
+            with pressed_keys() as wait, display, suppress(KeyboardInterrupt):
+                while wait(REFRESH_S).lower() != "q":
+                    live.look()
+                    display.update(view(frame_of(live), console.width), refresh=True)
         console.print(view(frame_of(live)))
-        return
-    display = LiveDisplay(console=console, screen=True, auto_refresh=False)
-    # Ctrl-C is the other way to quit, not a failure.
-    with pressed_keys() as wait, display, suppress(KeyboardInterrupt):
-        while wait(REFRESH_S).lower() != "q":
-            live.look()
-            display.update(view(frame_of(live), console.width), refresh=True)
-    console.print(view(frame_of(live)))
 
 
 def metrics_command(
@@ -58,11 +58,12 @@ def metrics_command(
     from testbed.watching.live import Live
 
     live = Live(find_run(run, runs))
-    live.look()
-    registry = registry_of(live)
-    if once:
-        print(generate_latest(registry).decode(), end="")
-        return
+    with readable(live.run):
+        live.look()
+        registry = registry_of(live)
+        if once:
+            print(generate_latest(registry).decode(), end="")
+            return
     try:
         server, thread = start_http_server(port, LOOPBACK, registry)
     except OSError as error:

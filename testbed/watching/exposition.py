@@ -6,6 +6,7 @@ The endpoint listens on loopback alone: management is nobody's business outside 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,15 +34,19 @@ class RunCollector(Collector):
 
     def __init__(self, live: Live) -> None:
         self._live = live
+        self._turn = threading.Lock()  # each scrape has a thread, and there is one place in a file
 
     def collect(self) -> Iterator[Metric]:
         """Return everything that is known of the run now."""
-        self._live.look()
-        frame = frame_of(self._live)
-        yield from _run(self._live, frame)
-        yield from _links(self._live)
-        yield from _rounds(self._live.rounds.rows)
-        yield from _machine(self._live)
+        with self._turn:
+            self._live.look()
+            found = [
+                *_run(self._live, frame_of(self._live)),
+                *_links(self._live),
+                *_rounds(self._live.rounds.rows),
+                *_machine(self._live),
+            ]
+        yield from found
 
 
 def registry_of(live: Live) -> CollectorRegistry:
@@ -110,7 +115,7 @@ def _machine(live: Live) -> Iterator[Metric]:
     yield _gauge("atoll_cpu_busy_percent", "Of all processors.", newest.cpu_busy_pct)
     yield _gauge("atoll_cpu_steal_percent", "Taken by the hypervisor.", newest.steal_pct)
     late = CounterMetricFamily("atoll_link_late_releases", "Frames that links let go late.")
-    late.add_metric([], sum(sample.late_releases for sample in samples))
+    late.add_metric([], live.late_releases)
     yield late
     if newest.lateness_p99_us is not None:
         yield _gauge(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -103,9 +104,16 @@ def frame_of(live: Live) -> Frame:
         done=done,
         asked=asked,
         left_s=left_s(live.rounds.rows, done, asked) if running else None,
-        reasons=summary["reasons"] if summary else judge(live.samples, DEFAULT_THRESHOLDS),
+        reasons=summary.get("reasons") or () if summary else reasons_so_far(live),
         judged=summary is not None,
     )
+
+
+def reasons_so_far(live: Live) -> Sequence[str]:
+    """Return what speaks against a run, of the time that figures are of: none before a round."""
+    if live.measured_from_s is None:
+        return ()
+    return judge(live.samples, DEFAULT_THRESHOLDS, (live.measured_from_s, math.inf))
 
 
 def title(live: Live) -> str:
@@ -120,7 +128,14 @@ def title(live: Live) -> str:
 
 def len_rounds(rows: Sequence[Mapping[str, Any]]) -> int:
     """Return how many rounds a worker's newest rows say it has finished."""
-    return max((int(row["round"]) + 1 for row in rows if row.get("event") == "round"), default=0)
+    return max((int(row["round"]) + 1 for row in finished(rows)), default=0)
+
+
+def finished(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return a worker's rows of rounds, those without a number left out."""
+    return [
+        row for row in rows if row.get("event") == "round" and isinstance(row.get("round"), int)
+    ]
 
 
 def left_s(rounds: Sequence[Mapping[str, Any]], done: int, asked: int | None) -> float | None:
@@ -168,8 +183,8 @@ def way(name: str, meters: Meters, topology: Topology | None, running: bool) -> 
 
 
 def _worker(site: str, rows: Sequence[Mapping[str, Any]], live: Live, running: bool) -> WorkerLine:
-    finished = [row for row in rows if row.get("event") == "round"]
-    last = finished[-1] if finished else {}
+    done = finished(rows)
+    last = done[-1] if done else {}
     up, down = (
         way(str(direction), live.meters, live.topology, running)
         for direction in (Direction.up(site), Direction.down(site))

@@ -69,13 +69,14 @@ class Part:
     rows: list[Row] = field(default_factory=list)
     count: int = 0
 
-    def look(self) -> None:
-        """Read what was added."""
+    def look(self) -> list[Row]:
+        """Read what was added, and return it."""
         added = rows_of(self.tail.lines())
         if self.tail.restarted:
             self.rows, self.count = [], 0
         self.count += len(added)
         self.rows = [*self.rows, *added][-self.keep :]
+        return added
 
 
 @dataclass
@@ -91,6 +92,8 @@ class Live:
         topology: with rates scaled; None if it cannot be read any more.
         meters: of all link directions.
         workers: rows of each site's worker.
+        measured_from_s: UNIX time at which the first round began; None before it is settled.
+        late_releases: frames that links let go late, in all samples, those not kept included.
     """
 
     run: Path
@@ -101,6 +104,8 @@ class Live:
     topology: Topology | None = None
     meters: Meters = field(default_factory=Meters)
     workers: dict[str, Part] = field(default_factory=dict)
+    late_releases: int = 0
+    measured_from_s: float | None = None
     _parts: dict[str, Part] = field(default_factory=dict)
     _links: Tail | None = None
     _trainings: int = 0
@@ -118,12 +123,19 @@ class Live:
         if self._links is not None:
             self.meters.take(self._links.lines())
         self._find_workers()
-        for part in (*self._parts.values(), *self.workers.values()):
+        for part in self.workers.values():
             part.look()
+        for name, part in self._parts.items():
+            added = part.look()
+            if name == FIDELITY:
+                self.late_releases += sum(int(row.get("late_releases") or 0) for row in added)
+        if self.measured_from_s is None and self.rounds.rows:
+            self.measured_from_s = self.rounds.rows[0].get("start")
         self.summary = _json(self.record / SUMMARY) or None
 
     def _open(self, record: Path) -> None:
         self.record, self.workers, self.meters = record, {}, Meters()
+        self.late_releases, self.measured_from_s = 0, None
         self._links = Tail(record / LINKS)
         self._parts = {
             ROUNDS: Part(Tail(record / ROUNDS), KEPT_ROUNDS),
@@ -143,7 +155,7 @@ class Live:
         name = str(self.manifest.get("topology", ""))
         files = [folder / TOPOLOGY for folder in (self.record, self.run)]
         for place in [*(str(file) for file in files if file.is_file()), name]:
-            with suppress(AtollError):
+            with suppress(AtollError, TypeError, ValueError):
                 return load(place).scaled(float(self.manifest.get("rate_scale", 1.0)))
         return None
 

@@ -32,7 +32,7 @@ class Tail:
                 self._notice(os.fstat(file.fileno()))
                 file.seek(self._offset)
                 added = file.read()
-        except FileNotFoundError:
+        except OSError:  # not there yet, or no file: there is nothing to show of it
             return []
         self._offset += len(added)
         *lines, self._unfinished = (self._unfinished + added).split(b"\n")

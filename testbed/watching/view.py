@@ -111,7 +111,7 @@ def round_table(rounds: Sequence[Mapping[str, Any]]) -> Table:
     table = _table("round", "cliques", "local s", "sync s", "predicted s", "ratio", "held-out loss")
     for row in rounds:
         table.add_row(
-            str(row["round"]),
+            str(row.get("round", MISSING)),
             cliques(row) or MISSING,
             number(row.get("local_s"), 2),
             number(row.get("sync_s"), 2),

@@ -148,6 +148,17 @@ def test_runs_are_listed_oldest_first_with_their_states(tmp_path: Path) -> None:
     second.end()
 
 
+@pytest.mark.parametrize("manifest", ["{", "[]", '{"started": 1} x'])
+def test_one_damaged_record_does_not_hide_the_others(tmp_path: Path, manifest: str) -> None:
+    RunRecord.create(tmp_path / "sound", {"topology": "nine_city", "started": "2027"}).end()
+    (tmp_path / "spoilt").mkdir()
+    (tmp_path / "spoilt" / "manifest.json").write_text(manifest)
+    assert [(run.run_id, run.state) for run in list_runs(tmp_path)] == [
+        ("spoilt", "damaged"),
+        ("sound", "complete"),
+    ]
+
+
 def test_a_folder_that_is_not_there_has_no_runs(tmp_path: Path) -> None:
     assert list_runs(tmp_path / "runs") == []
 

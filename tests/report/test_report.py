@@ -19,6 +19,7 @@ from testbed.report.page import run_page
 from testbed.report.trace import FIRST_WORKER, trace
 from testbed.report.view import view_run
 from testbed.report.writing import write_report
+from topologies.errors import RunError
 from topologies.files import load
 
 from .records import ORIGIN_S, Record, write_record
@@ -253,6 +254,16 @@ def test_a_record_of_nothing_but_its_manifest_has_a_report(tmp_path: Path) -> No
     assert "No worker finished a round." in page.words
     assert (run / "rounds.csv").read_text().strip() == "round"
     assert json.loads((run / "trace.json").read_text())["traceEvents"]
+
+
+def test_values_of_another_kind_are_one_line(tmp_path: Path) -> None:
+    folder = write_record(tmp_path / "run", rounds=1)
+    log = folder / "workers" / "NYC.jsonl"
+    log.write_text(log.read_text().replace('"sync_start": 1', '"sync_start": "at", "x": 1'))
+    with pytest.raises(RunError, match="not of the kind that was written") as caught:
+        write_report(folder)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_names_from_files_are_text_and_never_markup(tmp_path: Path) -> None:

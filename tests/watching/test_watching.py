@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from testbed.record.files import json_line
 from testbed.record.writer import RunRecord
 from testbed.watching.exposition import registry_of
 from testbed.watching.frame import frame_of
-from testbed.watching.live import Live
+from testbed.watching.live import KEPT_SAMPLES, Live
 from testbed.watching.rates import Meter, Meters
 from testbed.watching.tail import Tail
 from testbed.watching.view import cliques, progress_line, view
@@ -188,6 +189,18 @@ def test_a_running_run_says_what_speaks_against_it_so_far(record: RunRecord) -> 
     assert "AMS>FRA" in " ".join(frame.reasons)
 
 
+def test_what_the_machine_did_before_the_first_round_is_not_held_against_it(
+    tmp_path: Path,
+) -> None:
+    record = RunRecord.create(tmp_path / "runs" / "one", dict(MANIFEST))
+    sample = {"time": 1.0, "interval_s": 1.0, "cpu_busy_pct": 9.0, "steal_pct": 90.0, "runnable": 1}
+    samples = [{**sample, "time": float(n)} for n in range(1, 21)]
+    (record.path / "fidelity.jsonl").write_text("".join(json_line(one) for one in samples))
+    assert frame_of(looked(record)).reasons == ()
+    record.rounds([{**round_row(0), "start": 3.0}])
+    assert "hypervisor took 90 %" in " ".join(frame_of(looked(record)).reasons)
+
+
 def test_a_finished_run_shows_its_verdict_and_the_peaks_of_links(record: RunRecord) -> None:
     record.write_summary({"valid": True, "reasons": []})
     record.end()
@@ -261,6 +274,50 @@ def test_prometheus_reads_counters_of_links_rounds_loss_and_validity(record: Run
     assert found["atoll_held_out_loss", ""] == pytest.approx(3.7)
     assert found["atoll_run_running", ""] == 1
     assert found["atoll_run_reasons_against", ""] == 0
+
+
+def test_scrapes_at_the_same_time_take_turns(record: RunRecord) -> None:
+    sample = {"time": 1.0, "interval_s": 1.0, "cpu_busy_pct": 9.0, "steal_pct": 0.0, "runnable": 1}
+    late = json_line({**sample, "late_releases": 1})
+    registry = registry_of(Live(record.path))
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(10):
+            with (record.path / "fidelity.jsonl").open("a") as file:
+                file.write(late * 200)
+            texts = list(pool.map(lambda _: generate_latest(registry).decode(), range(8)))
+    counted = {samples_of(text)["atoll_link_late_releases_total", ""] for text in texts}
+    assert counted == {2000.0}
+
+
+def test_a_counter_does_not_fall_when_old_samples_are_forgotten(record: RunRecord) -> None:
+    sample = {"time": 1.0, "interval_s": 1.0, "cpu_busy_pct": 9.0, "steal_pct": 0.0, "runnable": 1}
+    late = json_line({**sample, "late_releases": 2})
+    (record.path / "fidelity.jsonl").write_text(late * (KEPT_SAMPLES + 100))
+    found = samples_of(generate_latest(registry_of(Live(record.path))).decode())
+    assert found["atoll_link_late_releases_total", ""] == 2 * (KEPT_SAMPLES + 100)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("rounds.jsonl", '{"start": 1.0}\n'),
+        ("workers/AMS.jsonl", '{"event": "round"}\n{"event": "round", "round": "x"}\n'),
+        ("workers/FRA.jsonl", '{"event": "round", "round": 1, "train_loss": "low"}\n'),
+        ("manifest.json", '{"topology": "three_city", "rate_scale": "small"}'),
+    ],
+)
+def test_rows_that_are_none_are_shown_as_unknown(record: RunRecord, file: str, text: str) -> None:
+    (record.path / file).write_text(text)
+    assert "rounds " in shown(looked(record))
+
+
+def test_values_of_another_kind_are_one_line(record: RunRecord) -> None:
+    (record.path / "fidelity.jsonl").write_text('{"time": 1, "late_releases": "many"}\n')
+    done = subprocess.run(
+        command(record, "watch", "one", "--once"), capture_output=True, text=True, check=False
+    )
+    assert "RunError" in done.stderr  # the command line makes one line of it
+    assert "not of the kind that was written (ValueError" in done.stderr
 
 
 def test_the_endpoint_listens_on_loopback_and_follows_the_run(record: RunRecord) -> None:
