@@ -41,7 +41,7 @@ from testbed.experiment.cli import emulate_command, run_command
 from testbed.group_cli import group_app
 from testbed.progress import make_console
 from testbed.reaching import access_to, ask_controller
-from testbed.report.cli import report_command
+from testbed.report_cli import report_command
 from testbed.watching.cli import metrics_command, watch_command
 from topologies.errors import AtollError, UserError, describe
 

@@ -310,7 +310,7 @@ def test_the_command_names_the_page_and_never_loads_torch(tmp_path: Path) -> Non
     run.mkdir()
     (run / "manifest.json").write_text("{}")
     code = (
-        "import sys, typer; from testbed.report.cli import report_command\n"
+        "import sys, typer; from testbed.report_cli import report_command\n"
         "app = typer.Typer(); app.command()(report_command)\n"
         "app(sys.argv[1:], standalone_mode=False); print('torch' in sys.modules)"
     )

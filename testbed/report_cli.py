@@ -20,7 +20,7 @@ def report_command(
     as_json: Json = False,
 ) -> None:
     """Write the report of a recorded run or comparison: one page, plots, tables, a trace."""
-    from testbed.report.any_run import write_any_report
+    from testbed.report import write_any_report
 
     page = write_any_report(find_run(run, runs))
     print(json.dumps({"report": str(page)}) if as_json else f"Report: {page}")
