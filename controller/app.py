@@ -18,7 +18,7 @@ import functools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -30,7 +30,7 @@ from controller.events import LOG, EventLog
 from controller.fabric import ACCELERATOR_PORT, ACCESS_PORT, MANAGEMENT_NETWORK, Fabric
 from controller.intents import Tree
 from controller.limits import Limits
-from controller.membership import MEMBERSHIP_INTERVAL_S
+from controller.membership import MEMBERSHIP_INTERVAL_S, MOST_GROUPS_PER_ISLAND, Memberships
 from controller.replies import Gathering
 from controller.rollout import Rollout, journey_s
 from controller.rules import SwitchState
@@ -122,6 +122,7 @@ class FabricController(Application):  # type: ignore[misc]
         self._state_file, self._kept = state_file, ""
         self.most = most
         self.left_out: Mapping[str, str] = {}
+        self._full: set[str] = set()
         self.strangers: dict[str, str] = {}
         self.packet_ins: Counter[str] = Counter()
         self._transport = Transport()
@@ -327,10 +328,22 @@ class FabricController(Application):  # type: ignore[misc]
                 key: s for key, s in self._heard_s.items() if key in memberships.filters
             }
             changed = self.view is not before
+        self._tell_of_full(site, memberships, report.records)
         if changed:
             wanted = ", ".join(group for _, group in memberships.of_site(site)) or "none"
             self.events_log.add("igmp", site, f"groups wanted: {wanted}")
             self._changed.set()
+
+    def _tell_of_full(
+        self, site: str, memberships: Memberships, records: Iterable[igmp.Record]
+    ) -> None:
+        """Tell once that an island wants more groups than it can hold, until it wants fewer."""
+        if len(memberships.of_site(site)) < MOST_GROUPS_PER_ISLAND:
+            self._full.discard(site)
+        elif site not in self._full and memberships.left_out(site, records):
+            self._full.add(site)
+            text = f"it wants more groups than the {MOST_GROUPS_PER_ISLAND} that an island can hold"
+            self.events_log.add("limit", site, f"{text}: the rest are left out")
 
     def _site(self, datapath: Any) -> str | None:
         """Site of a datapath that is the present connection of its switch."""

@@ -70,6 +70,15 @@ class Memberships:
                 filters[key] = wish
         return self._changed_to(filters)
 
+    def left_out(self, site: str, records: Iterable[Record]) -> tuple[str, ...]:
+        """Groups of a report that these memberships, which came of it, have no room for."""
+        wishes = ((r.group_ip, SourceFilter().after(r.kind, r.sources)) for r in records)
+        return tuple(
+            group_ip
+            for group_ip, wish in wishes
+            if _counts(group_ip, wish) and (site, group_ip) not in self.filters
+        )
+
     def without(self, gone: Iterable[tuple[str, str]]) -> Memberships:
         """The memberships without these (site, group address)."""
         dropped = set(gone)

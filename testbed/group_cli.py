@@ -33,7 +33,7 @@ def add(
     """Make a group; prints it with its address, ready for any program that sends to it."""
     body = {
         "members": _sites(members),
-        "senders": _sites(senders) if senders else None,
+        "senders": None if senders is None else _sites(senders),
         "group_ip": address,
     }
     raise typer.Exit(ask_controller(access_to(run), "/groups", "POST", body))

@@ -193,6 +193,21 @@ def test_groups_beyond_a_switchs_limit_are_left_out_told_of_and_taken_in_later(
     assert network.send("AMS", "239.1.1.2").islands == {"LON": 1, "NYC": 1}
 
 
+def test_an_island_that_wants_too_many_groups_is_told_of_once() -> None:
+    network = MemoryFabric(triangle())
+    for number in range(1, 70):
+        network.igmp_v2("LON", JOIN, f"239.1.1.{number}")
+    told = [event for event in network.controller.events_log.after() if event.kind == "limit"]
+    assert [(event.site, event.count) for event in told] == [("LON", 1)]
+    assert "more groups than the 64 that an island can hold" in told[0].text
+    assert len(network.controller.view.memberships.groups()) == 64
+    network.igmp_v2("LON", LEAVE, "239.1.1.1")
+    network.igmp_v2("LON", JOIN, "239.1.1.68")
+    network.igmp_v2("LON", JOIN, "239.1.1.69")
+    told = [event for event in network.controller.events_log.after() if event.kind == "limit"]
+    assert len(told) == 2
+
+
 def test_a_request_beyond_a_limit_names_switch_and_limit_and_leaves_no_trace() -> None:
     network = MemoryFabric(load("nine_city"), most=Limits(most_groups=2))
     members = [code for code in network.fabric.codes if code != "NYC"]
