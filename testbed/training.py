@@ -88,6 +88,7 @@ class Course:
 
     def check(self) -> None:
         """Let what is due happen, and look at what workers have said meanwhile."""
+        self.reports.check()
         self.faults.check()
         self.background.check()
         now = time.monotonic()

@@ -27,10 +27,15 @@ Rows = dict[str, list[dict[str, Any]]]
 
 @dataclass
 class Reports:
-    """What workers have reported so far, line by line, from the threads that read them."""
+    """What workers have reported so far, line by line, from the threads that read them.
+
+    Attributes:
+        failure: why rows could not be written down, such as a full disk.
+    """
 
     record: RunRecord
     rows: Rows = field(default_factory=dict)
+    failure: RunError | None = None
     _news: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -42,7 +47,15 @@ class Reports:
         with self._lock:
             self.rows.setdefault(site, []).append(row)
             self._news = True
-        self.record.worker_rows(site, [row])
+        try:
+            self.record.worker_rows(site, [row])
+        except RunError as error:  # told by `check`: a thread's exception reaches nobody
+            self.failure = error
+
+    def check(self) -> None:
+        """Raise RunError if a row could not be written down."""
+        if self.failure is not None:
+            raise self.failure
 
     def has_news(self) -> bool:
         """Return whether anything came since this was asked last."""

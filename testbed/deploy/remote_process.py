@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from topologies.errors import RunError
 
@@ -94,7 +94,7 @@ class RemoteProcess:
         with self.output_file.open("ab", buffering=0) as file:
             chunk = first_output or self._channel.recv(_CHUNK_BYTES)
             while chunk:
-                file.write(chunk)
+                _keep(file, chunk)
                 if on_line is not None:
                     *lines, unfinished = (unfinished + chunk).split(b"\n")
                     for line in lines:
@@ -105,7 +105,7 @@ class RemoteProcess:
     def _copy_errors(self) -> None:
         with self.error_file.open("ab", buffering=0) as file:
             while chunk := self._channel.recv_stderr(_CHUNK_BYTES):
-                file.write(chunk)
+                _keep(file, chunk)
 
     @property
     def exit_code(self) -> int | None:
@@ -153,3 +153,9 @@ def start_process(
     process = RemoteProcess(site, channel, int(pid), log_directory)
     process.follow(first_output, on_line)
     return process
+
+
+def _keep(file: IO[bytes], chunk: bytes) -> None:
+    """Write what a process said, if there is room: a full disk must not keep it from being read."""
+    with suppress(OSError):
+        file.write(chunk)

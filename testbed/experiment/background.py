@@ -164,6 +164,7 @@ class Background:
         flows: all of them; none for a run without background traffic.
         histories: what each flow counted over time, by name.
         last: the last row of each flow and side.
+        failure: why what they count could not be written down.
     """
 
     flows: Sequence[PlannedFlow]
@@ -176,6 +177,7 @@ class Background:
     ready: set[str] = field(default_factory=set)
     histories: dict[str, FlowHistory] = field(default_factory=dict)
     last: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    failure: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -201,8 +203,11 @@ class Background:
         counts = Counts(row["bytes"], row.get("packets", 0), row.get("retransmitted_bytes", 0))
         series: Series = getattr(history, side)
         history.append(series, float(said["before"]), float(said["time"]), counts)
-        with self.file.open("a", encoding="utf-8") as file:
-            file.write(json_line({"time": said["time"], "site": site, **row}))
+        try:
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(json_line({"time": said["time"], "site": site, **row}))
+        except OSError as error:  # told by `check`: a thread's exception reaches nobody
+            self.failure = f"the record cannot be written: {self.file}: {error.strerror}"
 
     def begin(self, origin_s: float) -> None:
         """Let the flows begin; their times count from this UNIX time.
@@ -225,6 +230,8 @@ class Background:
 
     def check(self) -> None:
         """Raise RunError when an island's process has ended before the training did."""
+        if self.failure:
+            raise RunError(self.failure)
         for site, process in self.processes.items():
             code = process.exit_code
             if code is not None:

@@ -40,10 +40,10 @@ def run_command(
     as_json: Json = False,
 ) -> None:
     """Carry out an experiment: train its variants over one standing WAN, and compare them."""
-    from testbed.experiment.file import load_experiment, only_variants
+    from testbed.experiment.file import load_experiment
     from testbed.experiment.running import RunOptions, run_experiment
 
-    experiment = only_variants(load_experiment(file, settings or []), variants or [])
+    experiment = load_experiment(file, settings or [], variants or [])
     options = RunOptions(**asdict(how), capture=capture, as_json=as_json, report=report)
     raise typer.Exit(run_experiment(experiment, options))
 

@@ -19,7 +19,7 @@ from testbed.accelerator.process import Limits
 from testbed.doctor import Report
 from testbed.experiment import schedule as schedules
 from testbed.experiment.file import to_data
-from testbed.experiment.memory import check_memory
+from testbed.experiment.memory import batch_mb, check_memory
 from testbed.experiment.model import Accelerators, Experiment, Variant, Workload
 from testbed.experiment.planning import schedule_of
 from testbed.experiment.trees import check_runnable
@@ -77,9 +77,11 @@ def run_experiment(experiment: Experiment, options: RunOptions) -> int:
     check_choices(choices, topology)
     trainings = list(_trainings(settled, topology.scaled(rate_scale), console))
     largest = max(training["message_bytes"] for training in trainings)
+    step_mb = max(_step_mb(variant.workload) for variant in settled.variants)
 
     def enough_memory(report: Report) -> None:
-        check_memory(len(topology.codes), largest, report.facts.resources.memory_available_mib)
+        available_mib = report.facts.resources.memory_available_mib
+        check_memory(len(topology.codes), largest, available_mib, step_mb=step_mb)
 
     more = {
         "experiment": to_data(settled),
@@ -103,6 +105,10 @@ def message_bytes(workload: Workload) -> int:
         return bytes_of(workload.kind, workload.preset, layers, workload.message_scale)
     except WorkloadError as error:
         raise UserError(str(error)) from None
+
+
+def _step_mb(workload: Workload) -> float:
+    return batch_mb(workload.kind, workload.preset, workload.batch_size)
 
 
 def _trainings(

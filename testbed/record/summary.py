@@ -28,7 +28,7 @@ from testbed.record.evidence import (
     mean_over,
     ratio,
 )
-from testbed.record.validity import ends_of, invalid_reasons
+from testbed.record.validity import PAYLOAD_TOLERANCE, ends_of, invalid_reasons
 from topologies.model import Direction
 
 FORMAT = 1
@@ -191,7 +191,12 @@ def _link_row(
 def _traversals(
     evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]], rounds: int
 ) -> dict[str, float | None]:
-    """Return messages that crossed WAN links in a round, as measured and as predicted."""
+    """Return messages that crossed WAN links in a round, as measured and as predicted.
+
+    Bytes of traffic beside it are known between bounds (`background_least_bytes`, `_most_bytes`);
+    where these are too far apart, nothing is left to be measured.
+    """
+    known = rounds and _background_is_known(evidence)
     own = {
         Direction.parse(name): row["measured_payload_bytes"] - row["background_payload_bytes"]
         for name, row in link_bytes.items()
@@ -199,9 +204,17 @@ def _traversals(
     predicted = {way: expected.payload for way, expected in evidence.expected().items()}
     each = rounds or 1
     return {
-        "measured": traversals(own, evidence.message_bytes) / each if rounds else None,
+        "measured": traversals(own, evidence.message_bytes) / each if known else None,
         "predicted": traversals(predicted, evidence.message_bytes) / each,
     }
+
+
+def _background_is_known(evidence: Evidence) -> bool:
+    """Return whether what others put on WAN links is known as well as the training's own bytes."""
+    loads = [one for way, one in evidence.background.items() if not way.is_access]
+    open_bytes = sum(one.most_payload - one.fewest_payload for one in loads)
+    own = sum(one.payload for way, one in evidence.expected().items() if not way.is_access)
+    return open_bytes <= PAYLOAD_TOLERANCE * own
 
 
 # --- training -------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -111,7 +112,7 @@ class RunRecord:
 
     def event(self, kind: str, **fields: Any) -> None:
         """Append an event (a fault, a reroute, an error) with its UNIX time."""
-        with self._lock:
+        with self._lock, _writing(self.path / EVENTS):
             self._events.write(json_line({"time": time.time(), "event": kind, **fields}))
             self._events.flush()
 
@@ -135,15 +136,16 @@ class RunRecord:
     def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         text = "".join(json_line(row) for row in rows)
         if text:
-            with path.open("a", encoding="utf-8") as file:
+            with _writing(path), path.open("a", encoding="utf-8") as file:
                 file.write(text)
 
     def replace_worker_log(self, site: str, text: str) -> None:
         """Write a site's worker log as the island has it, instead of what was reported so far."""
         path = self.worker_log(site)
         beside = path.with_name(f".{path.name}")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        with _writing(path):
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(path)
 
     def write_topology(self, text: str) -> None:
         """Write the network as it really is, rates not scaled, so that the record stands alone."""
@@ -155,15 +157,19 @@ class RunRecord:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write what came of the run; see `testbed.record.summary`."""
-        write_json(self.path / SUMMARY, summary)
+        with _writing(self.path / SUMMARY):
+            write_json(self.path / SUMMARY, summary)
 
     def end(self, outcome: str = COMPLETE, reason: str = "") -> None:
         """Say how the run ended and let go of the record; a second call does nothing."""
         if self._ended:
             return
         self._ended = True
-        self.event(RUN_ENDED, outcome=outcome, reason=reason)
-        self._events.close()
+        try:
+            self.event(RUN_ENDED, outcome=outcome, reason=reason)
+        finally:
+            with suppress(OSError):  # what could not be written a moment ago is tried once more
+                self._events.close()
 
     def __enter__(self) -> RunRecord:
         return self
@@ -177,7 +183,17 @@ class RunRecord:
         if error is None:
             self.end()
         else:
-            self.end(FAILED, _reason(error))
+            with suppress(RunError):  # a full disk is why it failed, and is told already
+                self.end(FAILED, _reason(error))
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Let a file of the record be written; raises RunError that names it, as for a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"the record cannot be written: {path}: {error.strerror}") from error
 
 
 def was_interrupted(error: BaseException | None) -> bool:

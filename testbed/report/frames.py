@@ -64,6 +64,7 @@ class Frames:
     stretches: tuple[Stretch, ...]
     stretch_s: float
     islands: int
+    whole_rounds: bool = False
 
     def to_data(self) -> dict[str, Any]:
         """Return what the page's script reads."""
@@ -87,29 +88,30 @@ def _frame_data(frame: Frame) -> dict[str, Any]:
     }
 
 
-def frames_of(material: Material, rounds: Sequence[Round], overlapped: bool) -> Frames:
+def frames_of(material: Material, rounds: Sequence[Round], whole_rounds: bool) -> Frames:
     """Return the frames of a run.
 
     Args:
         material: the record.
         rounds: its rounds.
-        overlapped: whether islands exchanged while they computed, so that a round's traffic had
-            the whole round's time.
+        whole_rounds: whether a round's traffic had the whole round's time, not that of the exchange
+            alone.
     """
     directions = tuple(material.rates_mbps)
     shown = rounds[:MOST_ROUND_FRAMES]
     stretches, length = _stretches(material, shown)
     return Frames(
         directions=directions,
-        rounds=tuple(_round_frame(one, material.rates_mbps, overlapped) for one in shown),
+        rounds=tuple(_round_frame(one, material.rates_mbps, whole_rounds) for one in shown),
         stretches=stretches,
         stretch_s=length,
+        whole_rounds=whole_rounds,
         islands=len(material.sites),
     )
 
 
-def _round_frame(one: Round, rates: Mapping[str, float], overlapped: bool) -> Frame:
-    span = one.end - one.start if overlapped or not one.exchange_s else one.exchange_s
+def _round_frame(one: Round, rates: Mapping[str, float], whole_rounds: bool) -> Frame:
+    span = one.end - one.start if whole_rounds or not one.exchange_s else one.exchange_s
     carried = [int(one.link_bytes.get(direction, 0)) for direction in rates]
     used = [utilization_pct(b, span, r) for b, r in zip(carried, rates.values(), strict=True)]
     kinds = " and ".join(one.kinds) or "nobody exchanged"

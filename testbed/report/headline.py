@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from testbed.experiment.model import DEFAULT_LOCAL_STEPS
 from testbed.record.reader import KILLED, RUNNING
 from testbed.record.writer import FAILED
 from testbed.report.formats import UNKNOWN, digits, number, percent, seconds, size
@@ -85,11 +86,10 @@ def title(view: RunView) -> str:
 def description(view: RunView) -> str:
     """Return one sentence of what was run, of what is recorded of it."""
     manifest = view.material.manifest
-    settings = manifest.get("settings") or {}
     islands = len(view.material.sites)
     kinds = dict.fromkeys(kind for one in view.rounds for kind in one.kinds)
     how = ", ".join(COLLECTIVES.get(kind, kind) for kind in kinds)
-    steps = settings.get("local_steps")
+    steps = local_steps(manifest)
     work = f" of {steps} local step{'s' * (steps != 1)}" if steps else ""
     count = len(view.rounds)
     rounds = f"{count} round{'s' * (count != 1)}{work}"
@@ -98,6 +98,16 @@ def description(view: RunView) -> str:
         parts.append(how)
     parts.append(f"network: {manifest.get('capability', UNKNOWN)}")
     return ", ".join(parts) + "."
+
+
+def local_steps(manifest: Mapping[str, Any]) -> int | None:
+    """Return the local steps of a round: of the variant as the manifest has it, if it does."""
+    steps = (manifest.get("settings") or {}).get("local_steps")
+    for one in (manifest.get("experiment") or {}).get("variants") or ():
+        if one.get("name") == manifest.get("variant") and one.get("outer"):
+            by_outer = 1 if one["outer"].get("kind") == "none" else DEFAULT_LOCAL_STEPS
+            steps = one.get("local_steps") or by_outer
+    return steps if isinstance(steps, int) else None
 
 
 def facts(view: RunView) -> list[Fact]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.experiment.background import FILE_NAME as TRAFFIC
 from testbed.report.frames import Frames, frames_of
 from testbed.report.material import Material, read_material
 from testbed.report.phases import Phase, phases_of
@@ -39,10 +40,15 @@ def view_run(path: Path) -> RunView:
         material=material,
         rounds=rounds,
         phases=phases_of(material.run.workers, rounds),
-        frames=frames_of(material, rounds, overlapped=_overlapped(material)),
+        frames=frames_of(material, rounds, whole_rounds=has_traffic_all_the_time(material)),
     )
 
 
-def _overlapped(material: Material) -> bool:
-    """Return whether workers exchanged fragments while they computed."""
+def has_traffic_all_the_time(material: Material) -> bool:
+    """Return whether links carried more than exchanges do while islands exchange.
+
+    Other traffic goes on while islands compute, and so do fragments that overlap with computing.
+    """
+    if (material.run.path / TRAFFIC).is_file():
+        return True
     return any(row.get("fragments") for rows in material.run.workers.values() for row in rows)

@@ -15,7 +15,7 @@ from testbed.experiment.faults import (
     missed_words,
     reroutes,
 )
-from testbed.experiment.memory import check_memory, needed_mb
+from testbed.experiment.memory import batch_mb, check_memory, needed_mb
 from testbed.experiment.model import Fault, LinkChange
 from testbed.experiment.target import is_reached, last_round, not_reached, stop_file
 from topologies.errors import MachineError
@@ -105,6 +105,14 @@ def test_nine_default_workers_need_less_than_four_gigabytes() -> None:
     # nine times 370 MB and eight messages of 3.24 MB, and 30 MB a site
     assert needed_mb(9, 3_243_520) == pytest.approx(9 * (370 + 8 * 3.24352 + 30))
     check_memory(9, 3_243_520, available_mib=4096)
+
+
+def test_a_large_batch_needs_memory_too() -> None:
+    assert batch_mb("characters", None, None) == batch_mb("characters", None, 8) == 0
+    assert batch_mb("characters", None, 256) == pytest.approx(2.6 * 248)
+    assert batch_mb("digits", None, 1008) == pytest.approx(0.06 * 1000)
+    with pytest.raises(MachineError, match="take a smaller topology or batch"):
+        check_memory(3, 153_128, 20_000, step_mb=batch_mb("characters", "small", 100_000))
 
 
 def test_too_little_memory_is_one_line_with_both_figures() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from testbed.record.reader import find_run, list_runs, load_run
 from testbed.record.writer import RunRecord
+from testbed.workers import Reports
 from topologies.errors import RunError, UserError
 from topologies.model import Direction
 
@@ -98,6 +99,17 @@ def test_a_run_that_is_broken_off_says_by_what(
     with pytest.raises(type(error)), _create(tmp_path) as record:
         raise error
     assert load_run(record.path).reason == reason
+
+
+def test_a_full_disk_is_told_with_the_file_that_could_not_be_written(tmp_path: Path) -> None:
+    with _create(tmp_path) as record:
+        record.worker_log("NYC").symlink_to("/dev/full")
+        with pytest.raises(RunError, match=r"workers/NYC\.jsonl: No space left on device"):
+            record.worker_rows("NYC", [{"event": "start"}])
+        reports = Reports(record)
+        reports.take("NYC", '{"event": "start"}')  # in a thread, whose exception reaches nobody
+        with pytest.raises(RunError, match="the record cannot be written"):
+            reports.check()
 
 
 def test_a_run_is_running_while_its_record_is_open(tmp_path: Path) -> None:

@@ -386,6 +386,15 @@ def test_background_traffic_is_part_of_what_a_link_was_to_carry(evidence: Eviden
     assert _reasons(replace(full, background={})) != []
 
 
+def test_what_background_leaves_open_is_not_called_measured(evidence: Evidence) -> None:
+    links = {UP: evidence.links[UP], WAN: _series(2, WIRE_BYTES * 3 // 2, 1500)}
+    open_bytes = (0, 2 * MESSAGE_BYTES)
+    load = BackgroundLoad(ExpectedBytes(MESSAGE_BYTES, 66_000), *open_bytes)
+    summary = summarize(replace(evidence, links=links, background={WAN: load}))
+    assert summary["traversals"]["measured"] is None
+    assert summary["traversals"]["predicted"] == 1.0
+
+
 def test_bytes_are_not_held_against_a_plan_whose_ways_were_cut(evidence: Evidence) -> None:
     links = {UP: evidence.links[UP], WAN: _series(2, 0, 0)}
     cut = replace(evidence, links=links, unjudged="link NYC-LON was down")

@@ -10,11 +10,13 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from tensorboardX.proto import event_pb2
 
+from testbed.report.headline import local_steps
 from testbed.report.page import run_page
 from testbed.report.trace import FIRST_WORKER, trace
 from testbed.report.view import view_run
@@ -94,6 +96,20 @@ def test_the_page_says_what_was_run_and_its_key_figures(page: Page) -> None:
         "commit 0123456789ab",
     ):
         assert words in page.words
+
+
+@pytest.mark.parametrize(
+    ("variant", "steps"),
+    [
+        ({"outer": {"kind": "mean"}, "local_steps": 20}, 20),
+        ({"outer": {"kind": "diloco"}, "local_steps": None}, 10),
+        ({"outer": {"kind": "none"}, "local_steps": None}, 1),
+        ({}, None),
+    ],
+)
+def test_local_steps_are_those_of_the_variant(variant: dict[str, Any], steps: int | None) -> None:
+    experiment = {"variants": [{"name": "other"}, {"name": "mine", **variant}]}
+    assert local_steps({"variant": "mine", "experiment": experiment}) == steps
 
 
 def test_every_part_is_there(page: Page) -> None:

@@ -90,6 +90,16 @@ def test_frames_of_rounds_and_of_time(tmp_path: Path) -> None:
     assert at_26_s.utilization_pct[frames.directions.index("LON>NYC")] == 13
 
 
+def test_with_traffic_beside_it_a_round_is_as_long_as_it_takes(tmp_path: Path) -> None:
+    record = write_record(tmp_path / "run")
+    (record / "traffic.jsonl").write_text("{}\n")
+    frames = view_run(record).frames
+    # Round 3 takes ten seconds: 40 Mbit of 1,000 are 4 %.
+    used = dict(zip(frames.directions, frames.rounds[2].utilization_pct, strict=True))
+    assert used["AMS.island>AMS"] == used["LON>NYC"] == 4
+    assert frames.whole_rounds
+
+
 def test_the_strip_is_an_area_as_high_as_the_fullest_stretch(tmp_path: Path) -> None:
     path = strip_path(view_run(write_record(tmp_path / "run")).frames)
     assert path.startswith("M0 40L0 40.0L1 40.0")
