@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -35,12 +36,14 @@ def watch_command(run: RunName = None, once: Once = False, runs: Runs = Path("ru
         live.look()
         if console.is_terminal and not once:
             display = LiveDisplay(console=console, screen=True, auto_refresh=False)
-            # Ctrl-C is the other way to quit, not a failure.
+            # Ctrl-C is the other way to quit, not a failure; a request to end is alike, so that the
+            # terminal is left as it was.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
             with pressed_keys() as wait, display, suppress(KeyboardInterrupt):
                 while wait(REFRESH_S).lower() != "q":
                     live.look()
                     display.update(view(frame_of(live), console.width), refresh=True)
-        console.print(view(frame_of(live)))
+        console.print(view(frame_of(live), console.width))
 
 
 def metrics_command(

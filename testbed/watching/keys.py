@@ -9,7 +9,9 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+GONE = "q"  # what a terminal that is gone says: nobody watches any more
 
 
 @contextmanager
@@ -27,7 +29,8 @@ def pressed_keys() -> Iterator[Callable[[float], str]]:
     try:
         yield lambda seconds: _key(descriptor, seconds)
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # it may be gone
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 def _terminal() -> int | None:
@@ -45,4 +48,9 @@ def _only_wait(seconds: float) -> str:
 
 def _key(descriptor: int, seconds: float) -> str:
     ready, _, _ = select.select([descriptor], [], [], seconds)
-    return os.read(descriptor, 1).decode(errors="replace") if ready else ""
+    if not ready:
+        return ""
+    try:
+        return os.read(descriptor, 1).decode(errors="replace") or GONE
+    except OSError:
+        return GONE

@@ -14,20 +14,31 @@ from testbed.record.tables import MISSING, megabytes, number
 from testbed.watching.frame import Frame, Way, WorkerLine
 
 BAR_CELLS = 10
-SIDE_BY_SIDE_WIDTH = 175
+SIDE_BY_SIDE_WIDTH, NARROW_WIDTH = 175, 90
 MOST_LETTERS = 36
 FILLED, EMPTY = "█", "·"
 BUSY, FULL = 0.5, 0.9
 
 
 def view(frame: Frame, width: int = 0) -> RenderableType:
-    """Return everything of a frame: links beside workers if it is wide enough, else above them."""
+    """Return everything of a frame: links beside workers if it is wide enough, else above them.
+
+    Args:
+        frame: what is shown.
+        width: of the terminal, in characters; in a narrow one there are figures and no bars. 0 if
+            there is no limit.
+    """
     head = (
         Text(f"{frame.title} · {frame.state}", style="bold"),
         Text(progress_line(frame)),
         verdict(frame),
     )
-    parts = (link_table(frame), worker_table(frame.workers), round_table(frame.rounds))
+    bars = not 0 < width < NARROW_WIDTH
+    parts = (
+        link_table(frame, bars),
+        worker_table(frame.workers, bars),
+        round_table(frame.rounds, bars),
+    )
     if width < SIDE_BY_SIDE_WIDTH:
         return Group(*head, *parts)
     beside = Table.grid(padding=(0, 3))
@@ -60,22 +71,27 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def link_table(frame: Frame) -> Table:
+def link_table(frame: Frame, bars: bool = True) -> Table:
     """Return a row for each WAN link: rate and utilization of both directions."""
     when = "now" if frame.state == "running" else "peak"
-    table = _table("link", f"Mbit/s > {when}", "", f"Mbit/s < {when}", "", "MB >", "MB <", "drops")
+    rates = (f"Mbit/s > {when}", "", f"Mbit/s < {when}", "") if bars else ("Mbit/s >", "Mbit/s <")
+    table = _table("link", *rates, "MB >", "MB <", "drops")
     for forward, backward in frame.links:
         table.add_row(
             forward.direction.replace(">", "-"),
-            number(forward.rate_mbps, 1),
-            bar(forward),
-            number(backward.rate_mbps, 1),
-            bar(backward),
+            *rate_cells(forward, bars),
+            *rate_cells(backward, bars),
             megabytes(forward.bytes, 1),
             megabytes(backward.bytes, 1),
             str(forward.drops + backward.drops),
         )
     return table
+
+
+def rate_cells(way: Way, bars: bool) -> tuple[RenderableType, ...]:
+    """Return a direction's rate, and how full that is."""
+    rate = number(way.rate_mbps, 1)
+    return (rate, bar(way)) if bars else (rate,)
 
 
 def bar(way: Way) -> Text:
@@ -88,27 +104,28 @@ def bar(way: Way) -> Text:
     return bar_text.append(EMPTY * (BAR_CELLS - filled), style="dim")
 
 
-def worker_table(workers: Sequence[WorkerLine]) -> Table:
+def worker_table(workers: Sequence[WorkerLine], bars: bool = True) -> Table:
     """Return a row for each worker: what it does, and its access port."""
-    table = _table("island", "round", "phase", "up", "", "down", "", "train loss", "held-out loss")
+    ports = ("up", "", "down", "") if bars else ("up", "down")
+    losses = ("train loss", "held-out loss") if bars else ("loss", "held-out")
+    table = _table("island", "round", "phase", *ports, *losses)
     for worker in workers:
         table.add_row(
             worker.site,
             MISSING if worker.round is None else str(worker.round),
             worker.phase,
-            number(worker.up.rate_mbps, 1),
-            bar(worker.up),
-            number(worker.down.rate_mbps, 1),
-            bar(worker.down),
+            *rate_cells(worker.up, bars),
+            *rate_cells(worker.down, bars),
             number(worker.train_loss, 3),
             number(worker.held_out_loss, 3),
         )
     return table
 
 
-def round_table(rounds: Sequence[Mapping[str, Any]]) -> Table:
+def round_table(rounds: Sequence[Mapping[str, Any]], wide: bool = True) -> Table:
     """Return a row for each of the newest rounds."""
-    table = _table("round", "cliques", "local s", "sync s", "predicted s", "ratio", "held-out loss")
+    last = ("predicted s", "ratio", "held-out loss") if wide else ("plan s", "ratio", "loss")
+    table = _table("round", "cliques", "local s", "sync s", *last)
     for row in rounds:
         table.add_row(
             str(row.get("round", MISSING)),

@@ -212,6 +212,14 @@ def test_a_finished_run_shows_its_verdict_and_the_peaks_of_links(record: RunReco
     assert "█████·····" in text
 
 
+def test_a_narrow_terminal_shows_names_and_figures_whole(record: RunRecord) -> None:
+    console = Console(width=60, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    console.print(view(frame_of(looked(record)), console.width))
+    text = console.export_text()
+    for whole in ("AMS-FRA", "Mbit/s >", "drops", "computes or waits", "held-out"):
+        assert whole in text
+
+
 def test_an_empty_record_can_be_looked_at(tmp_path: Path) -> None:
     record = RunRecord.create(tmp_path / "runs" / "new", {"topology": "no such"})
     assert "rounds 0" in shown(looked(record))
@@ -256,6 +264,26 @@ def test_q_ends_watching_on_a_terminal(record: RunRecord) -> None:
             break
     assert process.wait(timeout=20) == 0
     os.close(ours)
+
+
+@pytest.mark.parametrize("ends", ["terminated", "gone"])
+def test_watching_ends_in_order_with_its_terminal(record: RunRecord, ends: str) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        command(record, "watch", "one"),
+        stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, start_new_session=True,
+        env={**os.environ, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    seen = b""
+    while b"AMS-FRA" not in seen:
+        seen += os.read(ours, 65536)
+    if ends == "terminated":
+        process.terminate()
+        while b"\x1b[?1049l" not in seen:  # back from the other screen
+            seen += os.read(ours, 65536)
+    os.close(ours)
+    assert process.wait(timeout=20) is not None
 
 
 def samples_of(text: str) -> dict[tuple[str, str], float]:
