@@ -128,13 +128,12 @@ fetch_runs() {
 
 judge_run() { .venv/bin/python -m tests.vm.run_judge "$RESULTS/runs/latest"; }
 
+# Vagrant removes the machine, its disk and its network; what it put into the pool is left to us.
 destroy() {
   vagrant destroy --force
   virsh vol-list atoll | awk 'NR > 2 && $1 { print $1 }' |
     xargs -r -n 1 virsh vol-delete --pool atoll
   vagrant box remove --force atoll
-  virsh net-destroy atoll
-  virsh net-undefine atoll
   virsh pool-destroy atoll
   virsh pool-undefine atoll
 }
