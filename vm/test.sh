@@ -61,12 +61,11 @@ install_packages() {
   fi
 }
 
-# What the box is made of. What is compiled is among it: an emulated processor takes minutes for
-# that, which Vagrant would have it do for every source that is younger than the program.
+# What the box is made of. Sources in C are not among it: where one is younger than its program, the
+# machine compiles it, in a minute, and a box takes several.
 inputs() {
   printf '%s\n' vm/{build_box,configure_box,set_up_in}.sh vm/packages.txt vm/*.lock \
-    vm/box.Vagrantfile packages.debian.txt pyproject.toml scripts/setup.sh
-  git ls-files '*.c' '*.h' '*/build.py'
+    vm/box.Vagrantfile packages.debian.txt pyproject.toml
 }
 
 build_box() {
@@ -74,7 +73,7 @@ build_box() {
   while read -r input; do
     [ "$input" -ot "$BOX" ] || {
       say "the box is not there, or older than $input"
-      bash vm/build_box.sh
+      setpriv --pdeathsig TERM bash vm/build_box.sh
       return
     }
   done < <(inputs)
