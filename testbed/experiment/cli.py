@@ -21,6 +21,9 @@ from testbed.cli_options import (
     TrainingOptions,
     unfolded,
 )
+from topologies.errors import UserError
+
+REPLAY = "replay"
 
 
 @unfolded
@@ -98,6 +101,10 @@ def emulate_command(
     from testbed.launch import accelerator_sites
     from topologies.files import load
 
+    if workload == REPLAY:
+        raise UserError(
+            "--workload: replay needs a list of layers; `atoll run` a file that has one"
+        )
     sites = accelerator_sites(accelerators, load(topology)) or None
     asked: dict[str, Any] = {
         "topology": topology,

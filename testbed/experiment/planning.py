@@ -23,8 +23,9 @@ from schedules.rounds import FULLY_TABLED_SITES
 from schedules.watch import Watch
 from testbed.experiment.fitting import read_plan
 from testbed.experiment.model import Accelerators, PlanChoice, Variant
-from testbed.experiment.rounds import best_round, ring_of, unsplit
+from testbed.experiment.rounds import as_run, best_round, ring_of
 from testbed.experiment.schedule import Schedule
+from testbed.innetwork.parts import is_split
 from topologies.model import Topology
 
 MEAN = "mean"
@@ -96,9 +97,13 @@ def constraints_of(choice: PlanChoice, topology: Topology) -> Constraints:
 
 
 def _searched(problem: Problem, plan: Plan) -> Schedule:
-    rounds = tuple(unsplit(problem, one) for one in plan.rounds)
+    rounds = tuple(as_run(problem, one, plan.capabilities.max_groups) for one in plan.rounds)
     written = json.loads(plan.to_json(indent=None))
-    written["unsplit_rounds"] = [n for n, one in enumerate(plan.rounds) if one != rounds[n]]
+    written["unsplit_rounds"] = [
+        number
+        for number, (planned, run) in enumerate(zip(plan.rounds, rounds, strict=True))
+        if is_split(planned.trees) and not is_split(run.trees)
+    ]
     return Schedule(rounds, plan.cycle, tuple(reversed(plan.ring.order)), written)
 
 

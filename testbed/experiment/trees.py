@@ -2,8 +2,9 @@
 
 A clique that works with the network is a *group*: one job number, one key, its trees. It is told
 to three parties at once (`testbed.innetwork.layout`): the controller, the accelerators, and the
-workers, through a file. A clique that several rounds have in common is one group; it is paced for
-the fullest of those rounds.
+workers, through a file. Where the plan splits messages over several trees, each part of them is a
+group (`testbed.innetwork.parts`). A clique that several rounds have in common keeps its groups;
+they are paced for the fullest of those rounds.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from testbed.innetwork.layout import (
     tree_requests,
 )
 from testbed.innetwork.limits import fan_ins, within_limits
+from testbed.innetwork.parts import parts_of
 from topologies.model import Topology
 from workloads.innetwork.job import dump_groups
 
@@ -41,35 +43,44 @@ CONTROLLER_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """A clique that works with the network, before it has any number.
+    """A clique that works with the network, or a part of its messages, before it has any number.
 
     Attributes:
         kind: of its collective.
         members: site codes.
-        trees: the plan's.
+        trees: the plan's, one a root.
         transfer_units: of the fullest round it takes part in.
+        share: of every message.
     """
 
     kind: str
     members: tuple[str, ...]
     trees: tuple[PlannedTree, ...]
     transfer_units: float
+    share: float = 1.0
 
 
 def groups_of(rounds: Iterable[PlannedRound]) -> list[GroupPlan]:
-    """Return the distinct cliques of some rounds that work with the network."""
-    found: dict[tuple[str, frozenset[str]], GroupPlan] = {}
+    """Return the distinct cliques of some rounds that work with the network, part by part."""
+    found: dict[tuple[str, frozenset[str]], list[GroupPlan]] = {}
     for planned in rounds:
         for number, clique in enumerate(planned.cliques):
             if planned.collective not in TREE_COLLECTIVES or len(clique) < 2:
                 continue
-            units = planned.predicted.transfer_units
-            trees = tuple(tree for tree in planned.trees if tree.clique == number)
-            group = GroupPlan(planned.collective, clique, trees, units)
-            known = found.setdefault((group.kind, frozenset(clique)), group)
-            fullest = replace(known, transfer_units=max(known.transfer_units, units))
-            found[group.kind, frozenset(clique)] = fullest
-    return list(found.values())
+            key = planned.collective, frozenset(clique)
+            groups = found.setdefault(key, _groups_of_clique(planned, number))
+            units = max(groups[0].transfer_units, planned.predicted.transfer_units)
+            found[key] = [replace(group, transfer_units=units) for group in groups]
+    return [group for groups in found.values() for group in groups]
+
+
+def _groups_of_clique(planned: PlannedRound, number: int) -> list[GroupPlan]:
+    kind, units = planned.collective, planned.predicted.transfer_units
+    trees = [tree for tree in planned.trees if tree.clique == number]
+    return [
+        GroupPlan(kind, planned.cliques[number], part.trees, units, part.share)
+        for part in parts_of(kind, trees)
+    ]
 
 
 def lay_out_groups(
@@ -102,7 +113,8 @@ def lay_out_groups(
                 collective=group.kind,
                 members=group.members,
                 trees=group.trees,
-                rate_mbps=rate_mbps / group.transfer_units,
+                rate_mbps=group.share * rate_mbps / group.transfer_units,
+                share=group.share,
                 job=numbers.getrandbits(64),
                 key=numbers.getrandbits(64),
             ),

@@ -10,9 +10,11 @@ from typing import Any
 
 import jsonschema
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from schedules.planner import plan
-from testbed.experiment.cli import plan_asked
+from testbed.experiment.cli import emulate_command, plan_asked
 from testbed.experiment.file import (
     experiment_of,
     from_data,
@@ -438,3 +440,12 @@ def test_an_example_says_what_it_asks_and_keeps_to_the_schema(file: Path) -> Non
     assert text.startswith("# ")
     jsonschema.validate(read_yaml(text, file.name).data, json_schema())
     assert load_experiment(file).name == file.stem
+
+
+def test_a_replay_needs_a_file_which_emulate_has_not() -> None:
+    runner = CliRunner()
+    app = typer.Typer()
+    app.command()(emulate_command)
+    asked = runner.invoke(app, ["three_city", "--workload", "replay"])
+    assert isinstance(asked.exception, UserError)
+    assert str(asked.exception).startswith("--workload: replay needs a list of layers")

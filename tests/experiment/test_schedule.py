@@ -11,13 +11,17 @@ import pytest
 from schedules.capabilities import Capabilities
 from schedules.cost import FEWEST_LINKS, LEAST_DELAY, cost_of_round
 from schedules.plan import PlannedRound, Predicted
+from schedules.planner import default_watch, plan_problem
 from testbed.experiment import schedule as schedules
 from testbed.experiment.model import Accelerators, PlanChoice, RoundChoice, Variant
-from testbed.experiment.planning import schedule_of
+from testbed.experiment.planning import problem_of, schedule_of
+from testbed.experiment.rounds import as_run
 from testbed.experiment.schedule import Schedule, clique_ranks, worker_file
-from testbed.experiment.trees import groups_of
+from testbed.experiment.trees import groups_of, lay_out_groups
+from testbed.innetwork.layout import DrawnWan, Numbering
 from topologies.errors import UserError
 from topologies.files import load
+from topologies.model import Access, DirectionSpec, Link, Site, Topology
 from workloads.collectives.roster import Roster
 from workloads.training.schedule import load_schedule
 
@@ -170,16 +174,52 @@ def test_kinds_over_tcp_have_no_groups() -> None:
     assert groups_of([*PAIRS, a_round(("A", "B", "C"), kind="ring")]) == []
 
 
-def test_a_plan_that_splits_messages_over_trees_says_which_rounds_run_with_whole_ones() -> None:
-    # Uneven rates are what makes a message better off on several trees.
-    network = load("netstorm_nine").scaled(0.01)
-    plan = PlanChoice(objective="exchange")
-    variant = Variant(capability="aggregation", collective="aggregation", plan=plan)
-    made = schedule_of(variant, Accelerators(), network, MESSAGE_BYTES)
-    split = [
-        number
-        for number, one in enumerate(made.written["rounds"])
-        if any(tree["share"] < 1 for tree in one["trees"])
-    ]
-    assert made.written["unsplit_rounds"] == split == [0]
-    assert all(tree.share == 1 for one in made.rounds for tree in one.trees)
+# Four cities in a square, with fast access ports: a tree has three of the four links, so that one
+# loads each of its links with a message, and the four of them in turn with three quarters.
+CODES = ("A", "B", "C", "D")
+SIDE = DirectionSpec(100.0, 5.0)
+SQUARE = Topology(
+    "square",
+    tuple(Site(code, code, 0.0, 0.0) for code in CODES),
+    tuple(Link(a, b, SIDE, SIDE) for a, b in ("AB", "AD", "BC", "CD")),
+    {code: Access(1000.0) for code in CODES},
+    "hand",
+    "none",
+)
+SPLIT = Variant(
+    capability="multicast+aggregation",
+    collective="innetwork",
+    plan=PlanChoice(objective="exchange", full_clique=True),
+)
+
+
+def test_a_plan_that_splits_messages_over_trees_runs_part_by_part_as_planned() -> None:
+    made = schedule_of(SPLIT, Accelerators(), SQUARE, MESSAGE_BYTES)
+    (run,) = made.rounds
+    assert made.written["unsplit_rounds"] == []
+    assert run.predicted.transfer_units == pytest.approx(0.75)
+    sides = [load for way, load in run.predicted.load.items() if "." not in way]
+    assert sides == pytest.approx([0.75] * 8)
+    groups = groups_of(made.rounds)
+    assert [group.share for group in groups] == pytest.approx([0.25] * 4)
+    assert [len(group.trees) for group in groups] == [2] * 4
+
+
+def test_parts_are_paced_at_their_shares_of_the_pace_of_the_clique() -> None:
+    made = schedule_of(SPLIT, Accelerators(), SQUARE, MESSAGE_BYTES)
+    wan = DrawnWan.of(SQUARE, CODES)
+    groups = groups_of(made.rounds)
+    laid = [one.group for one in lay_out_groups(groups, wan, made.rank_order, Numbering())]
+    assert [group.share for group in laid] == pytest.approx([0.25] * 4)
+    assert [group.rate_mbps for group in laid] == pytest.approx([100 / 0.75 / 4] * 4)
+    assert len({group.job for group in laid}) == 4
+    assert len({group.members[0].place.port for group in laid}) == 4
+
+
+def test_switches_with_room_for_fewer_trees_than_parts_need_get_whole_ones() -> None:
+    problem = problem_of(SPLIT, Accelerators(), SQUARE, MESSAGE_BYTES)
+    (planned,) = plan_problem(problem, default_watch(problem)).rounds
+    assert len(as_run(problem, planned, 8).trees) == 8
+    whole = as_run(problem, planned, 7)
+    assert [tree.share for tree in whole.trees] == [1, 1]
+    assert whole.predicted.transfer_units == pytest.approx(1)
