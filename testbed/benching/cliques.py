@@ -16,7 +16,7 @@ from schedules.plan import Plan, PlannedRound
 from schedules.planner import default_watch, plan_problem
 from schedules.problem import Problem
 from schedules.solution import EXCHANGE_OBJECTIVE
-from testbed.experiment.rounds import unsplit
+from testbed.experiment.rounds import as_run
 from testbed.measure.forecast import header_share
 from testbed.measure.planned import ACCELERATOR_SUFFIX
 from topologies.errors import UserError
@@ -92,7 +92,7 @@ def _plan_everybody(topology: Topology, capabilities: Capabilities, kind: str) -
     planned = plan_problem(problem, default_watch(problem))
     if len(planned.rounds) != 1:
         raise UserError(f"{kind}: all islands in one clique need one round")
-    return replace(planned, rounds=(unsplit(problem, planned.rounds[0]),))
+    return replace(planned, rounds=(as_run(problem, planned.rounds[0], capabilities.max_groups),))
 
 
 @cache

@@ -23,12 +23,13 @@ class Drawn:
     Attributes:
         planned: every kind's plan.
         rank_order: site codes; the place is the rank. Gloo's ring runs from each to the one before.
-        layouts: of the kinds that work with the network; all are open together.
+        layouts: of the kinds that work with the network, one for each part of their messages; all
+            are open together.
     """
 
     planned: Mapping[str, Planned]
     rank_order: tuple[str, ...]
-    layouts: Mapping[str, Layout]
+    layouts: Mapping[str, tuple[Layout, ...]]
 
 
 def plan_on_paper(
@@ -63,7 +64,8 @@ def draw(wan: Wan, planned: Mapping[str, Planned], limits: Mapping[str, Limits])
     in_network = [kind for kind, one in planned.items() if one.round.trees]
     groups = [group for kind in in_network for group in groups_of([planned[kind].round])]
     layouts = lay_out_groups(groups, wan, rank_order, Numbering(), limits)
-    return Drawn(planned, rank_order, dict(zip(in_network, layouts, strict=True)))
+    by_kind = {kind: tuple(one for one in layouts if one.group.kind == kind) for kind in in_network}
+    return Drawn(planned, rank_order, by_kind)
 
 
 def capabilities_for(kinds: tuple[str, ...], limits: Mapping[str, Limits]) -> Capabilities:

@@ -63,7 +63,7 @@ class Bench:
 
     Attributes:
         rank_order: site codes; the place is the rank. Gloo's ring runs from each to the one before.
-        layouts: of the kinds that work with the network.
+        layouts: of the kinds that work with the network, part by part of their messages.
     """
 
     order: Order
@@ -71,7 +71,12 @@ class Bench:
     options: BenchOptions
     planned: Mapping[str, Planned]
     rank_order: tuple[str, ...]
-    layouts: Mapping[str, Layout]
+    layouts: Mapping[str, tuple[Layout, ...]]
+
+    @property
+    def all_layouts(self) -> list[Layout]:
+        """Of all kinds; they are open together."""
+        return [one for of_kind in self.layouts.values() for one in of_kind]
 
 
 def prepare(order: Order, wan: Emulation) -> Bench:
@@ -106,8 +111,8 @@ def measure_collectives(
     record.amend_manifest(
         plan={kind: json.loads(one.plan.to_json()) for kind, one in bench.planned.items()}
     )
-    stages.announce(f"Laying out {sum(len(x.trees) for x in bench.layouts.values())} trees")
-    install(list(bench.layouts.values()), wan)
+    stages.announce(f"Laying out {sum(len(one.trees) for one in bench.all_layouts)} trees")
+    install(bench.all_layouts, wan)
     injure(bench)
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -138,7 +143,7 @@ def _measure(
     """Let the workers of one kind run to their end; return its rows and what explains them."""
     stages.announce(f"Measuring {kind}", total=len(bench.options.sizes_bytes))
     if kind in bench.layouts:
-        push_groups([bench.layouts[kind]], fleet, record.path, WORK_DIRECTORY)
+        push_groups(bench.layouts[kind], fleet, record.path, WORK_DIRECTORY)
     before, began_s = bench.wan.accelerators.counters(), time.monotonic()
     reports = Reports(record)
     processes = fleet.start(
@@ -197,10 +202,10 @@ def _explained(
 ) -> list[str]:
     if kind not in bench.layouts:
         return []
-    group, rate_mbps = bench.layouts[kind].group, slowest_rate_mbps(bench.wan)
+    groups, rate_mbps = [one.group for one in bench.layouts[kind]], slowest_rate_mbps(bench.wan)
     notes = []
     for row in rows:
-        found = explanations(Circumstances(row, group, rate_mbps, before, after, timed_s))
+        found = explanations(Circumstances(row, groups, rate_mbps, before, after, timed_s))
         notes += [f"{kind}, {row['size_bytes']:,} bytes: {line}" for line in found]
     return notes
 

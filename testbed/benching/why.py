@@ -6,12 +6,12 @@ module names what held a collective back, from figures that the run measured any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from schedules.capabilities import INNETWORK, MULTICAST, RING, TREE_COLLECTIVES
-from testbed.accelerator.config import Counters
+from testbed.accelerator.config import Counters, TreeCounters
 from workloads.innetwork.job import FRAME_OVERHEAD_BYTES, HEADER_BYTES, GroupJob
 
 BUSY_SHARE = 0.9
@@ -25,7 +25,7 @@ class Circumstances:
 
     Attributes:
         row: of the benchmark.
-        group: what its members were told.
+        groups: what its members were told, one for each part of their messages.
         access_rate_mbps: of the slowest access port.
         before: what each accelerator had counted before the collective's workers began.
         after: and after they ended.
@@ -33,11 +33,29 @@ class Circumstances:
     """
 
     row: Mapping[str, Any]
-    group: GroupJob
+    groups: Sequence[GroupJob]
     access_rate_mbps: float
     before: Mapping[str, Counters]
     after: Mapping[str, Counters]
     timed_s: float
+
+    @property
+    def kind(self) -> str:
+        """The collective's kind."""
+        return self.groups[0].kind
+
+    @property
+    def rate_mbps(self) -> float:
+        """The pace of a copy of a member's stream, of all parts together."""
+        return sum(group.rate_mbps for group in self.groups)
+
+    def trees(self) -> Iterator[TreeCounters]:
+        """Yield what accelerators counted of its trees."""
+        jobs = {group.job for group in self.groups}
+        for counters in self.after.values():
+            for (job, _), tree in counters.trees.items():
+                if job in jobs:
+                    yield tree
 
 
 def explanations(circumstances: Circumstances) -> list[str]:
@@ -67,14 +85,7 @@ def slower_than_ring(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any
 
 
 def _no_traffic(x: Circumstances) -> str:
-    job = x.group.job
-    seen = sum(
-        tree.packets
-        for counters in x.after.values()
-        for (number, _), tree in counters.trees.items()
-        if number == job
-    )
-    if seen or x.group.kind == MULTICAST:
+    if x.kind == MULTICAST or any(tree.packets for tree in x.trees()):
         return ""
     return "no packet of it reached an accelerator: its traffic was not steered to one"
 
@@ -90,21 +101,25 @@ def _small_message(x: Circumstances) -> str:
 
 
 def _window(x: Circumstances) -> str:
-    packet_bits = 8 * (x.group.area_bytes + HEADER_BYTES + FRAME_OVERHEAD_BYTES)
-    reach_mbps = x.group.window * packet_bits / (x.group.round_trip_ms * 1000)
-    if reach_mbps >= WINDOW_SHARE * x.group.rate_mbps:
+    return next((said for group in x.groups if (said := _window_of(group))), "")
+
+
+def _window_of(group: GroupJob) -> str:
+    packet_bits = 8 * (group.area_bytes + HEADER_BYTES + FRAME_OVERHEAD_BYTES)
+    reach_mbps = group.window * packet_bits / (group.round_trip_ms * 1000)
+    if reach_mbps >= WINDOW_SHARE * group.rate_mbps:
         return ""
     return (
-        f"its window of {x.group.window} packets and round trip of {x.group.round_trip_ms:.1f} ms "
-        f"allow {reach_mbps:.1f} Mbit/s, less than the planned {x.group.rate_mbps:.1f}"
+        f"its window of {group.window} packets and round trip of {group.round_trip_ms:.1f} ms "
+        f"allow {reach_mbps:.1f} Mbit/s, less than the planned {group.rate_mbps:.1f}"
     )
 
 
 def _pacing(x: Circumstances) -> str:
-    if x.group.kind != INNETWORK or x.group.rate_mbps >= WINDOW_SHARE * x.access_rate_mbps:
+    if x.kind != INNETWORK or x.rate_mbps >= WINDOW_SHARE * x.access_rate_mbps:
         return ""
     return (
-        f"it is paced at {x.group.rate_mbps:.1f} Mbit/s, the plan's rate, while access ports carry "
+        f"it is paced at {x.rate_mbps:.1f} Mbit/s, the plan's rate, while access ports carry "
         f"{x.access_rate_mbps:.1f}"
     )
 
@@ -138,10 +153,5 @@ def _worker_cpu(x: Circumstances) -> str:
 
 
 def _repairs(x: Circumstances) -> str:
-    gaps = sum(
-        tree.gaps
-        for counters in x.after.values()
-        for (number, _), tree in counters.trees.items()
-        if number == x.group.job
-    )
+    gaps = sum(tree.gaps for tree in x.trees())
     return f"accelerators missed {gaps} packets, which had to be sent again" if gaps else ""

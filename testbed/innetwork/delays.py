@@ -3,33 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from topologies.model import Direction, Topology
+from topologies.model import Direction, DirectionSpec, Topology
 
 Hops = Iterable[tuple[str, str]]
 
 
-def down_ms(topology: Topology, root: str, hops: Hops) -> dict[str, float]:
+class Delays(Protocol):
+    """Directions with their delays: a topology, or `FrameTimes` on one."""
+
+    def directions(self) -> Mapping[Direction, DirectionSpec]:
+        """Return every direction's delay, among others."""
+
+
+@dataclass(frozen=True)
+class FrameTimes:
+    """Instead of its delay, what a frame takes on each direction: it is sent whole over each."""
+
+    topology: Topology
+    frame_bytes: int
+
+    def directions(self) -> Mapping[Direction, DirectionSpec]:
+        """Return every direction with that time as its delay."""
+        return {
+            way: replace(spec, one_way_delay_ms=8 * self.frame_bytes / (spec.rate_mbps * 1e3))
+            for way, spec in self.topology.directions().items()
+        }
+
+
+def down_ms(topology: Delays, root: str, hops: Hops) -> dict[str, float]:
     """Return the delay from the root's switch to the switch of every site of a tree."""
     return _from_root(topology, root, hops, downwards=True)
 
 
-def up_ms(topology: Topology, root: str, hops: Hops) -> dict[str, float]:
+def up_ms(topology: Delays, root: str, hops: Hops) -> dict[str, float]:
     """Return the delay from the switch of every site of a tree to the root's switch."""
     return _from_root(topology, root, hops, downwards=False)
 
 
-def to_island_ms(topology: Topology, site: str) -> float:
+def to_island_ms(topology: Delays, site: str) -> float:
     """Return the delay of an access port towards the island."""
     return topology.directions()[Direction.down(site)].one_way_delay_ms
 
 
-def from_island_ms(topology: Topology, site: str) -> float:
+def from_island_ms(topology: Delays, site: str) -> float:
     """Return the delay of an access port from the island."""
     return topology.directions()[Direction.up(site)].one_way_delay_ms
 
 
-def _from_root(topology: Topology, root: str, hops: Hops, downwards: bool) -> dict[str, float]:
+def _from_root(topology: Delays, root: str, hops: Hops, downwards: bool) -> dict[str, float]:
     children = _children(hops)
     specs = topology.directions()
     delay_ms, order = {root: 0.0}, [root]

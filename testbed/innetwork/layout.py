@@ -30,7 +30,15 @@ from testbed.innetwork import delays
 from topologies.errors import UserError
 from topologies.model import Topology
 from topologies.routing import Routes, least_delay_routes
-from workloads.innetwork.job import GroupJob, MemberPlace, Place, TreeJob, window_for
+from workloads.innetwork.job import (
+    FRAME_OVERHEAD_BYTES,
+    HEADER_BYTES,
+    GroupJob,
+    MemberPlace,
+    Place,
+    TreeJob,
+    window_for,
+)
 
 ACCELERATOR_PORT = 7000
 FIRST_MEMBER_PORT = 7100
@@ -60,15 +68,16 @@ class Numbering:
 
 @dataclass(frozen=True)
 class CliqueWork:
-    """A clique that is to be laid out.
+    """A clique that is to be laid out, or a part of its messages.
 
     Attributes:
         collective: `multicast`, `aggregation` or `innetwork`.
         members: site codes.
-        trees: the plan's trees of this clique.
+        trees: the plan's trees of this clique, or of this part of its messages: one a root.
         rate_mbps: of one copy of a member's stream, headers included.
         job: random number of 64 bits.
         key: secret of 64 bits.
+        share: of every message, that takes these trees.
     """
 
     collective: str
@@ -77,11 +86,12 @@ class CliqueWork:
     rate_mbps: float
     job: int
     key: int
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What each party is told of one clique.
+    """What each party is told of one clique, or of a part of its messages.
 
     Attributes:
         trees: what the controller lays out.
@@ -165,6 +175,8 @@ def lay_out(work: CliqueWork, ground: Ground, numbering: Numbering) -> Layout:
             for site in members
         ),
         trees=tuple(_tree_job(one, number, members, ground) for number, one in enumerate(placed)),
+        share=work.share,
+        frames_ms=max(_frames_ms(one, ground) for one in placed),
     )
     configs = [_configs(one, number, group, ground) for number, one in enumerate(placed)]
     return Layout(
@@ -178,7 +190,6 @@ def lay_out(work: CliqueWork, ground: Ground, numbering: Numbering) -> Layout:
 class _Placed:
     """One tree of a group with its numbers: a way up, a way down, or both."""
 
-    share: float
     up: AggregationTree | None = None
     down: MulticastTree | None = None
 
@@ -192,24 +203,14 @@ def _placed(work: CliqueWork, ground: Ground, numbering: Numbering) -> list[_Pla
     down = [tree for tree in work.trees if tree.kind == "multicast"]
     if work.collective == INNETWORK:
         return [
-            _Placed(above.share, _going_up(above, ground, numbering), _going_down(below, numbering))
+            _Placed(_going_up(above, ground, numbering), _going_down(below, numbering))
             for above, below in zip(up, down, strict=True)
         ]
-    _refuse_split(work)
     if work.collective == AGGREGATION:
-        return [_Placed(1.0, up=_going_up(tree, ground, numbering)) for tree in up]
+        return [_Placed(up=_going_up(tree, ground, numbering)) for tree in up]
     if work.collective == MULTICAST:
-        return [_Placed(1.0, down=_going_down(tree, numbering)) for tree in down]
+        return [_Placed(down=_going_down(tree, numbering)) for tree in down]
     raise UserError(f"collective {work.collective} has no trees to lay out")
-
-
-def _refuse_split(work: CliqueWork) -> None:
-    split = sorted({tree.root for tree in work.trees if tree.share < 1})
-    if split:
-        raise UserError(
-            f"{work.collective}: the plan splits the messages of {', '.join(split)} over several "
-            "trees, which only innetwork can do"
-        )
 
 
 def _going_up(tree: PlannedTree, ground: Ground, numbering: Numbering) -> AggregationTree:
@@ -269,7 +270,6 @@ def _tree_job(one: _Placed, number: int, members: Sequence[str], ground: Ground)
         root=Place(ground.fabric.accelerator_ip(top_accelerator(one.up)), ACCELERATOR_PORT),
         group=group,
         receiver=place[one.up.root] if one.down is None else None,
-        share=one.share,
     )
 
 
@@ -337,6 +337,20 @@ def _round_trip_ms(one: _Placed, ground: Ground) -> float:
     up = delays.up_ms(topology, one.up.root, one.up.hops)
     upwards = max(up[site] + delays.from_island_ms(topology, site) for site in one.up.members)
     return upwards + _answer_ms(one, ground)
+
+
+def _frames_ms(one: _Placed, ground: Ground) -> float:
+    """What a full packet takes on all links of its way, since it is sent whole over each."""
+    frame_bytes = ground.area_bytes + HEADER_BYTES + FRAME_OVERHEAD_BYTES
+    times = delays.FrameTimes(ground.topology, frame_bytes)
+    total = 0.0
+    if one.up is not None:
+        up = delays.up_ms(times, one.up.root, one.up.hops)
+        total += max(up[site] + delays.from_island_ms(times, site) for site in one.up.members)
+    if one.down is not None:
+        down = delays.down_ms(times, one.down.root, one.down.hops)
+        total += max(down[site] + delays.to_island_ms(times, site) for site in one.down.receivers)
+    return total
 
 
 def _answer_ms(one: _Placed, ground: Ground) -> float:

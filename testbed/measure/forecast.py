@@ -27,6 +27,7 @@ from schedules.capabilities import AGGREGATION, EXCHANGE, INNETWORK, MULTICAST, 
 from schedules.plan import PlannedRound, PlannedTree
 from testbed.emulation.settings import TcpSettings
 from testbed.innetwork import delays
+from testbed.innetwork.parts import Part, parts_of
 from testbed.measure.cautions import cautions
 from testbed.measure.predict import (
     ETHERNET_HEADER_BYTES,
@@ -361,25 +362,36 @@ def _packet_segments(cliques: Sequence[Sequence[str]], routes: Routes, message_b
 def tree_clique(
     planned: PlannedRound, number: int, topology: Topology, message_bytes: int
 ) -> CliqueForecast:
-    """Return the time of a clique of `multicast`, `aggregation` or `innetwork`."""
+    """Return the time of a clique of `multicast`, `aggregation` or `innetwork`.
+
+    Parts of its messages are under way at the same time, each at its share of the pace.
+    """
     kind, clique = planned.collective, planned.cliques[number]
     if len(clique) < 2:
         return CliqueForecast(clique, 0.0, 0.0)
-    trees = [tree for tree in planned.trees if tree.clique == number]
+    parts = parts_of(kind, [tree for tree in planned.trees if tree.clique == number])
     rate_mbps = PLANNED_SHARE * slowest_mbps(topology) / planned.predicted.transfer_units
-    payload, wire = (
-        packet_payload_bytes(kind, topology.mtu_bytes),
-        packet_wire_bytes(kind, topology.mtu_bytes),
-    )
-    way_s = trees_way_s(kind, trees, topology, wire)
-    guard_s = 8 * packet_wire_bytes(kind, topology.mtu_bytes, GUARD_BYTES) / rate_mbps / 1e6
-    packets = math.ceil(message_bytes / payload)
-    later_s = packets * 8 * wire / (rate_mbps * BITS_PER_MBIT) + guard_s + way_s
+    times = [
+        _part_s(kind, part, part.share * rate_mbps, topology, part.share * message_bytes)
+        for part in parts
+    ]
+    return CliqueForecast(clique, max(later for later, _ in times), max(once for _, once in times))
+
+
+def _part_s(
+    kind: str, part: Part, rate_mbps: float, topology: Topology, part_bytes: float
+) -> tuple[float, float]:
+    """Return the time of a part of a message, later and the first time."""
+    rate_bps, mtu_bytes = rate_mbps * BITS_PER_MBIT, topology.mtu_bytes
+    payload, wire = packet_payload_bytes(kind, mtu_bytes), packet_wire_bytes(kind, mtu_bytes)
+    way_s = trees_way_s(kind, part.trees, topology, wire)
+    guard_s = 8 * packet_wire_bytes(kind, mtu_bytes, GUARD_BYTES) / rate_bps
+    packets = part_bytes / payload if part.share < 1 else math.ceil(part_bytes / payload)
+    later_s = packets * 8 * wire / rate_bps + guard_s + way_s
     if kind == MULTICAST:
-        return CliqueForecast(clique, later_s, later_s)
-    exponents = math.ceil(message_bytes / (BLOCK_ELEMENTS * ELEMENT_BYTES))
-    asking_s = 8 * exponents / (rate_mbps * BITS_PER_MBIT) + way_s
-    return CliqueForecast(clique, later_s, later_s + asking_s)
+        return later_s, later_s
+    exponents = math.ceil(part_bytes / (BLOCK_ELEMENTS * ELEMENT_BYTES))
+    return later_s, later_s + 8 * exponents / rate_bps + way_s
 
 
 def packet_payload_bytes(kind: str, mtu_bytes: int) -> int:

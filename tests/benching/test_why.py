@@ -28,7 +28,7 @@ def counters(tree: TreeCounters | None = None, **process: int) -> Counters:
 
 @pytest.fixture
 def healthy() -> Circumstances:
-    return Circumstances(ROW, GROUP, 100.0, {"A": counters()}, {"A": counters()}, timed_s=10.0)
+    return Circumstances(ROW, (GROUP,), 100.0, {"A": counters()}, {"A": counters()}, timed_s=10.0)
 
 
 def only(circumstances: Circumstances) -> str:
@@ -52,12 +52,14 @@ def test_a_message_too_small_for_the_delays(healthy: Circumstances) -> None:
 def test_a_window_that_does_not_fill_the_round_trip(healthy: Circumstances) -> None:
     # 64 packets of 9,010 bytes in 200 ms: 23 Mbit/s, the arithmetic of 64 x 72,080 bit / 0.2 s.
     group = replace(GROUP, window=64)
-    assert "allow 23.1 Mbit/s, less than the planned 100.0" in only(replace(healthy, group=group))
+    assert "allow 23.1 Mbit/s, less than the planned 100.0" in only(
+        replace(healthy, groups=(group,))
+    )
 
 
 def test_pacing_below_the_access_rate(healthy: Circumstances) -> None:
     group = replace(GROUP, rate_mbps=50.0)
-    assert "paced at 50.0 Mbit/s" in only(replace(healthy, group=group))
+    assert "paced at 50.0 Mbit/s" in only(replace(healthy, groups=(group,)))
 
 
 def test_an_accelerator_at_its_limit_or_out_of_time(healthy: Circumstances) -> None:

@@ -107,6 +107,12 @@ def test_a_sum_reaches_its_receiver_by_the_links_of_its_tree() -> None:
     }
 
 
+def test_a_full_packet_is_sent_whole_over_each_link_of_its_way() -> None:
+    # Up an access port and a link, down a link and an access port, of 100 Mbit/s: 9,010 bytes each.
+    laid = full_clique("innetwork", ground("three_city"), Numbering())
+    assert laid.group.frames_ms == pytest.approx(4 * 9010 * 8 / 100e3)
+
+
 def test_two_cliques_share_no_number() -> None:
     on, numbering = ground(), Numbering()
     first, second = (full_clique("innetwork", on, numbering) for _ in range(2))

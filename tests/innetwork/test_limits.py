@@ -41,7 +41,7 @@ def test_windows_fit_into_the_slots_and_are_one_number_to_all(slots: int) -> Non
         assert layout.group.window >= 1
 
 
-UNLIMITED = list(drawn().layouts.values())
+UNLIMITED = [one for of_kind in drawn().layouts.values() for one in of_kind]
 
 
 def test_windows_stay_where_there_is_room() -> None:
@@ -65,9 +65,22 @@ def test_a_fan_in_of_one_sums_nothing() -> None:
         drawn(fan_in=1)
 
 
-def test_a_plan_that_would_split_messages_is_made_with_whole_ones() -> None:
+def test_a_plan_that_splits_messages_is_laid_out_part_by_part() -> None:
     topology = load("nine_city").scaled(0.01)
     sites = alike(["NYC"], {})
     made = plan_on_paper(topology, ("innetwork",), sites)
-    assert {tree.share for tree in made.planned["innetwork"].round.trees} == {1.0}
-    assert set(made.layouts["innetwork"].accelerators) == {"NYC"}
+    parts = made.layouts["innetwork"]
+    assert len(parts) > 1
+    assert sum(part.group.share for part in parts) == pytest.approx(1)
+    for part in parts:
+        assert set(part.accelerators) == {"NYC"}
+        assert len(part.group.trees) == 1
+
+
+def test_slots_are_those_of_all_parts_together() -> None:
+    topology = load("nine_city").scaled(0.01)
+    parts = plan_on_paper(topology, ("innetwork",), alike(["NYC"], {}))
+    count = len(parts.layouts["innetwork"])
+    few = alike(["NYC"], {"slots": count - 1})
+    with pytest.raises(UserError, match=f"--accelerator-slots: {count} trees meet at NYC"):
+        plan_on_paper(topology, ("innetwork",), few)

@@ -17,7 +17,7 @@ from workloads.innetwork.job import (
     Place,
     TreeJob,
     dump_groups,
-    group_for,
+    groups_for,
     load_groups,
     window_for,
 )
@@ -45,22 +45,32 @@ GROUP = GroupJob(
         ),
     ),
 )
+ASKED = ("innetwork", (0, 2))
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "job.json"
     path.write_text(dump_groups([GROUP]))
     assert load_groups(path) == (GROUP,)
-    assert group_for([GROUP], "innetwork", (0, 2)) == GROUP
+    assert groups_for([GROUP], "innetwork", (0, 2)) == (GROUP,)
+
+
+def test_groups_of_one_clique_are_the_parts_of_its_messages_in_their_order() -> None:
+    parts = [replace(GROUP, job=job, share=share) for job, share in ((1, 0.6), (2, 0.4))]
+    assert groups_for([parts[0], replace(GROUP, kind="multicast"), parts[1]], *ASKED) == (*parts,)
+    with pytest.raises(
+        UsageError, match=r"innetwork of ranks \[0, 2\]: their shares add up to 1.2"
+    ):
+        groups_for([parts[0], parts[0]], *ASKED)
 
 
 def test_a_process_group_of_some_ranks_takes_the_group_of_these(tmp_path: Path) -> None:
     path = tmp_path / "job.json"
     path.write_text(dump_groups([GROUP]))
     choice = Choice("innetwork", path, ranks=(0, 2))
-    assert choice.group((0, 1)) == GROUP
+    assert choice.groups((0, 1)) == (GROUP,)
     with pytest.raises(UsageError, match=r"no group for innetwork of ranks \[1, 2\]"):
-        replace(choice, ranks=(1, 2)).group((0, 1))
+        replace(choice, ranks=(1, 2)).groups((0, 1))
 
 
 def test_the_pace_of_an_exchange_is_read_from_the_environment() -> None:
@@ -86,6 +96,7 @@ def test_the_window_covers_rate_times_round_trip_and_a_quarter_more() -> None:
         ({"rate_mbps": 0}, "rate_mbps is above 0"),
         ({"members": []}, "at least two members"),
         ({"trees": []}, "give a tree"),
+        ({"share": 0}, "share is above 0"),
         ({"colour": "red"}, "unknown field colour"),
     ],
 )
@@ -122,7 +133,7 @@ def test_a_clique_without_a_group_is_told_which_there_are() -> None:
     with pytest.raises(
         UsageError, match=r"ranks \[0, 1\] in the job: it has innetwork of \[0, 2\]"
     ):
-        group_for([GROUP], "innetwork", (0, 1))
+        groups_for([GROUP], "innetwork", (0, 1))
 
 
 def test_variables_choose_the_collective() -> None:

@@ -24,12 +24,12 @@ from workloads.collectives.mesh import Mesh, open_mesh
 from workloads.collectives.names import (
     AGGREGATION,
     EXCHANGE,
-    INNETWORK,
     MULTICAST,
     ORDER_FREE_KINDS,
     RING,
 )
 from workloads.collectives.network import NetworkCollective
+from workloads.collectives.parted import Parted
 from workloads.collectives.port import STALL_S, NetworkPort
 from workloads.collectives.rendezvous import Announcement, Meeting, meet, meet_at
 from workloads.collectives.roster import Roster
@@ -38,7 +38,7 @@ from workloads.collectives.transport import Transport
 from workloads.collectives.watch import Watch
 from workloads.errors import CollectiveError, UsageError
 from workloads.innetwork.endpoint import Member
-from workloads.innetwork.job import GroupJob, group_for, load_groups
+from workloads.innetwork.job import GroupJob, groups_for, load_groups
 
 KIND_VARIABLE = "ATOLL_COLLECTIVE"
 JOB_VARIABLE = "ATOLL_JOB"
@@ -89,12 +89,15 @@ class Choice:
         """Return the same choice for another kind."""
         return replace(self, kind=kind)
 
-    def group(self, ranks: tuple[int, ...]) -> GroupJob | None:
-        """Return the group of some ranks in the job's file; None for a kind without one."""
+    def groups(self, ranks: tuple[int, ...]) -> tuple[GroupJob | None, ...]:
+        """Return the groups of some ranks in the job's file, one for each part of their messages.
+
+        For a kind that needs no group it is one None: a message in one part.
+        """
         if self.job is None or self.kind == EXCHANGE:
-            return None
+            return (None,)
         named = tuple(self.ranks[rank] for rank in ranks) if self.ranks else ranks
-        return group_for(load_groups(self.job), self.kind, named)
+        return groups_for(load_groups(self.job), self.kind, named)
 
     def words(self) -> str:
         """Return what all workers must agree upon, in one line."""
@@ -141,16 +144,28 @@ class Assembly:
         """
         choice = self._choice if kind is None else self._choice.of(kind)
         clique = Clique(ranks, self._rank, self._roster)
-        group = choice.group(ranks)
-        where = {one.rank: one.address for one in self._meeting.announcements}
+        groups = choice.groups(ranks)
         label = f"{choice.kind}/{clique.label}"
         pace = (pace_mbps or choice.pace_mbps) if choice.kind == EXCHANGE else None
-        mesh = open_mesh(self._meeting.board, clique, where, label, self._limit_s, pace)
+        parts = [
+            self._part(clique, group, f"{label}/{number}" if number else label, pace)
+            for number, group in enumerate(groups)
+        ]
+        shares = [1.0 if group is None else group.share for group in groups]
+        transport = parts[0] if len(parts) == 1 else Parted(parts, shares)
+        return NetworkCollective(clique, transport, self._watch.explain, self._choice.wide)
+
+    def _part(
+        self, clique: Clique, group: GroupJob | None, label: str, pace_mbps: float | None
+    ) -> Transport:
+        """Open what carries a part of a clique's messages, and wait until all members listen."""
+        where = {one.rank: one.address for one in self._meeting.announcements}
+        mesh = open_mesh(self._meeting.board, clique, where, label, self._limit_s, pace_mbps)
         self._meshes.append(mesh)
         transport = open_transport(clique, mesh, group, self._limit_s)
         if group is not None:
             _await_listeners(mesh)
-        return NetworkCollective(clique, transport, self._watch.explain, self._choice.wide)
+        return transport
 
     def ring(self, flow: tuple[int, ...]) -> RingCollective:
         """Open a ring in which each of some ranks sends to the next; all of them call, once.
@@ -285,7 +300,7 @@ def open_collective(
     limits: Limits,
 ) -> WholeJob:
     """Meet the other workers and open the collective of all of them; see `assemble`."""
-    choice.group(tuple(range(roster.size)))  # a wrong file is told before anybody is waited for
+    choice.groups(tuple(range(roster.size)))  # a wrong file is told before anybody is waited for
     return WholeJob(assemble(endpoint, roster, interface, choice, fingerprint, limits), roster.size)
 
 
@@ -314,8 +329,6 @@ def open_transport(
     """
     if group is None:
         return Gathering(clique, Exchange(mesh))
-    if group.kind == INNETWORK and len(group.trees) != 1:
-        raise UsageError(f"group of innetwork with {len(group.trees)} trees: give one")
     member = Member(group, clique.index, group.trees)
     port = NetworkPort(clique, member, mesh, group, limit_s, stall_s)
     if group.kind == MULTICAST:

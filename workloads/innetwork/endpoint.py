@@ -157,6 +157,7 @@ class Member:
         )
         if self._handle is None:
             raise EndpointError(f"no memory for a window of {group.window} packets")
+        self._native.atoll_member_frames(self._handle, round(group.frames_ms * 1e3))
         self._running: tuple[Any, ...] = ()
         for member in group.members:
             self._native.atoll_member_place(self._handle, _number(member.place.address))

@@ -2,8 +2,9 @@
 
 Whoever builds the network (the testbed, or an operator) writes it from the plan as one JSON file
 for all members: `{"groups": [...]}`, one object for each clique and kind of collective, with the
-fields of `GroupJob`. A worker finds its group by the ranks of its clique. Nothing in it is a secret
-but `key`, which seeds the packets' checksums: let nobody but the workers read the file.
+fields of `GroupJob`. A worker finds its group by the ranks of its clique. Several groups of one
+kind and clique are the parts of its messages, in their order, each with a `share`. Nothing in it is
+a secret but `key`, which seeds the packets' checksums: let nobody but the workers read the file.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from workloads.collectives.names import NETWORK_KINDS
+from workloads.collectives.names import INNETWORK, NETWORK_KINDS
 from workloads.errors import UsageError
 
 HEADER_BYTES = 64
 FRAME_OVERHEAD_BYTES = 42  # Ethernet, IPv4 and UDP headers
 WINDOW_MARGIN = 2.0  # a repair takes a round trip, and nobody is to wait for it
 WINDOW_LIMIT = 4096
+SHARES_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,6 @@ class TreeJob:
         root: the root accelerator, which a receiver can ask by unicast; None for `multicast`.
         group: where results come down by multicast; None where they come by unicast.
         receiver: the place of the one member that receives (`aggregation`); None for all.
-        share: the part of each message that takes this tree; only 1 is carried yet.
     """
 
     number: int
@@ -73,7 +74,6 @@ class TreeJob:
     root: Place | None = None
     group: Place | None = None
     receiver: int | None = None
-    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,12 @@ class GroupJob:
         window: sequences that may be under way on a tree, the same for members and accelerators.
         area_bytes: bytes of a packet behind its header, at most: MTU - 28 - 64, a multiple of 8.
         rate_mbps: the rate at which one copy of a member's stream is sent, headers included: the
-            access rate divided by the plan's transfer units.
+            slowest direction's rate divided by the plan's transfer units, times the share.
         round_trip_ms: from a member up the longest tree and down again, without queues.
         members: in ascending order of rank.
         trees: all trees of the group.
+        share: the part of each message that the group carries.
+        frames_ms: what a full packet takes on all links of its way, up and down: no queue.
     """
 
     kind: str
@@ -102,6 +104,8 @@ class GroupJob:
     round_trip_ms: float
     members: tuple[MemberPlace, ...]
     trees: tuple[TreeJob, ...]
+    share: float = 1.0
+    frames_ms: float = 0.0
 
     def __post_init__(self) -> None:
         for wrong, why in _complaints(self):
@@ -137,9 +141,11 @@ def _complaints(group: GroupJob) -> Iterable[tuple[bool, str]]:
     yield not 0 <= group.round_trip_ms < 60_000, "round_trip_ms is 0 to 60,000"
     yield not 0 <= group.job < 2**64 or not 0 <= group.key < 2**64, "job and key have 64 bits"
     yield not group.trees, "give a tree"
+    yield group.kind == INNETWORK and len(group.trees) != 1, "innetwork has one tree"
+    yield not 0 < group.share <= 1, "share is above 0, and at most 1"
+    yield not 0 <= group.frames_ms < 60_000, "frames_ms is 0 to 60,000"
     for tree in group.trees:
         yield len(tree.children) != len(tree.leaves), "a child index for each leaf"
-        yield tree.share != 1, "share of a tree is 1: a message over several trees is not carried"
         yield any(not 0 <= leaf < members for leaf in tree.leaves), "leaves are places of members"
 
 
@@ -155,7 +161,6 @@ def _tree(row: Mapping[str, Any]) -> TreeJob:
         root=place("root"),
         group=place("group"),
         receiver=None if row.get("receiver") is None else int(row["receiver"]),
-        share=float(row.get("share", 1.0)),
     )
 
 
@@ -197,14 +202,20 @@ def load_groups(path: Path) -> tuple[GroupJob, ...]:
     return tuple(groups)
 
 
-def group_for(groups: Sequence[GroupJob], kind: str, ranks: tuple[int, ...]) -> GroupJob:
-    """Return the group of some ranks.
+def groups_for(
+    groups: Sequence[GroupJob], kind: str, ranks: tuple[int, ...]
+) -> tuple[GroupJob, ...]:
+    """Return the groups of some ranks: the parts of their messages, most often one.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or the parts are not the whole.
     """
-    for group in groups:
-        if group.kind == kind and group.ranks == ranks:
-            return group
-    known = "; ".join(f"{group.kind} of {list(group.ranks)}" for group in groups) or "none"
-    raise UsageError(f"no group for {kind} of ranks {list(ranks)} in the job: it has {known}")
+    found = tuple(group for group in groups if group.kind == kind and group.ranks == ranks)
+    whose = f"{kind} of ranks {list(ranks)}"
+    if not found:
+        known = "; ".join(f"{group.kind} of {list(group.ranks)}" for group in groups) or "none"
+        raise UsageError(f"no group for {whose} in the job: it has {known}")
+    whole = math.fsum(group.share for group in found)
+    if not math.isclose(whole, 1, abs_tol=SHARES_TOLERANCE):
+        raise UsageError(f"groups of {whose}: their shares add up to {whole:g}; they must be 1")
+    return found

@@ -19,6 +19,7 @@ SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         c_void_p,
         (c_uint64, c_uint64, c_uint32, c_uint32, c_uint32, c_uint32, c_double, c_uint32),
     ),
+    "atoll_member_frames": (None, (c_void_p, c_uint32)),
     "atoll_member_place": (None, (c_void_p, c_uint32)),
     "atoll_member_uplink": (c_int, (c_void_p, c_uint32, c_uint32, c_uint32, c_uint32)),
     "atoll_member_stream": (c_int, (c_void_p, *(c_uint32,) * 6)),

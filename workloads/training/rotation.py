@@ -127,7 +127,7 @@ def require_groups(schedule: Schedule, rank: int, choice: Choice) -> None:
         if rank in clique.ranks and clique.kind in NETWORK_KINDS:
             if choice.job is None:
                 raise UsageError(f"the schedule has cliques of {clique.kind}: give --job-file FILE")
-            choice.of(clique.kind).group(clique.ranks)
+            choice.of(clique.kind).groups(clique.ranks)
 
 
 def combined(counted: list[Mapping[str, int]]) -> dict[str, int]:

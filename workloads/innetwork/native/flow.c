@@ -7,7 +7,11 @@
    fills queues would otherwise push it out altogether. Losses of more than 2 % with such a queue, or
    of more than 10 % with a short one, make it slower without that limit: a path of eight links that
    lose 1 % each loses 8 %, however slowly one sends, and a busy processor always makes some queue.
-   Losses without a queue are no sign of congestion; repairs take care of them. */
+   Losses without a queue are no sign of congestion; repairs take care of them.
+
+   What a way takes without a queue is known from the quickest packet, which may have been a short
+   one; a full one is sent whole over each link. On slow links that is no queue: it is added to the
+   target, as CoDel's is no less than the time of a packet on the link. */
 
 #include "member.h"
 
@@ -82,6 +86,7 @@ bool flow_judge(struct flow *flow, uint64_t now) {
     uint32_t queue_us = flow->least_queue_us == UINT32_MAX ? 0 : flow->least_queue_us;
     uint32_t target_us = flow->configured_us / 4;
     if (target_us < TARGET_QUEUE_US) target_us = TARGET_QUEUE_US;
+    target_us += flow->frames_us;
     bool queued = flow->congested || queue_us > target_us;
     bool lossy = flow->sent >= 50 && is_congestion(flow, queued, queue_us > SOME_QUEUE_US);
     if (lossy)

@@ -85,6 +85,9 @@ EXPORT struct member *atoll_member_new(uint64_t job, uint64_t key, uint32_t inde
     return m;
 }
 
+/* How long a full packet takes on all links of its way, where it is sent whole over each. */
+EXPORT void atoll_member_frames(struct member *m, uint32_t frames_us) { m->flow.frames_us = frames_us; }
+
 EXPORT void atoll_member_place(struct member *m, uint32_t address) {
     if (m->places < MEMBERS_MAX) m->place[m->places++] = htonl(address);
 }

@@ -81,6 +81,7 @@ struct flow {
     uint64_t next_send_us, judged_at_us;
     uint32_t sent, lost, least_queue_us; /* since it was judged last */
     bool congested;
+    uint32_t frames_us;     /* a full packet's on all links of its way, up and down */
     uint32_t configured_us; /* round trip without queues */
     double smoothed_us, deviation_us;
     double least_rate_bps;
