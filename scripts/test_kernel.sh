@@ -132,7 +132,7 @@ dmesg -n 1
 ln -sfn "/mnt$BUILD/kernel/lib/modules/\$(uname -r)" "/lib/modules/\$(uname -r)"
 modprobe -a $MODULES
 cp -r '$BUILD/out/plan' /run/plan && cd /run/plan
-sh carry_out.sh >'$BUILD/out/errors.txt' 2>&1
+sh -x carry_out.sh >'$BUILD/out/errors.txt' 2>&1
 status=\$?
 cp -r said '$BUILD/out/'
 echo \$status >'$BUILD/out/status'
@@ -180,7 +180,7 @@ untried() {
 }
 
 explain_short() {
-    tail -3 "$BUILD/console.txt"
+    tail -3 "$BUILD/console.txt" "$BUILD/out/errors.txt" 2>/dev/null || true
     if took_too_long; then
         untried "the machine was not done after $SHORT_LIMIT_S s; its console is $BUILD/console.txt"
     fi
