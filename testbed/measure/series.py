@@ -64,6 +64,17 @@ class Series:
         columns = (self.bytes, self.packets, self.drops)
         return Counts(*(round(self._at(c, end_s) - self._at(c, start_s)) for c in columns))
 
+    def step_at(self, time_s: float) -> tuple[float, int]:
+        """Return the seconds and the bytes between the two readings around a UNIX time.
+
+        What of these bytes passed before that time is not known. Zeros outside of all readings.
+        """
+        after = bisect_right(self.times, time_s)
+        if not 0 < after < len(self.times):
+            return 0.0, 0
+        seconds = self.times[after] - self.times[after - 1]
+        return seconds, self.bytes[after] - self.bytes[after - 1]
+
     def _at(self, column: Sequence[int], time_s: float) -> float:
         after = bisect_right(self.times, time_s)
         if after == 0:

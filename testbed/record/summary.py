@@ -28,7 +28,7 @@ from testbed.record.evidence import (
     mean_over,
     ratio,
 )
-from testbed.record.validity import PAYLOAD_TOLERANCE, ends_of, invalid_reasons
+from testbed.record.validity import PAYLOAD_TOLERANCE, ends_of, invalid_reasons, machine_reasons
 from topologies.model import Direction
 
 FORMAT = 1
@@ -45,7 +45,7 @@ def summarize(evidence: Evidence) -> Summary:
         "format": FORMAT,
         "valid": not reasons,
         "reasons": reasons,
-        "machine_reasons": list(evidence.machine_reasons),
+        "machine_reasons": machine_reasons(evidence, link_bytes),
         "islands": len(evidence.sites),
         "message_bytes": evidence.message_bytes,
         "rounds": rounds,

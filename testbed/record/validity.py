@@ -13,6 +13,7 @@ from typing import Any
 from testbed.measure.crosscheck import disagreements
 from testbed.measure.windows import WorkerRow
 from testbed.record.evidence import Evidence
+from topologies.model import Direction
 
 # Beside the collective, workers exchange a little: rendezvous, barriers, library headers.
 PAYLOAD_TOLERANCE = 0.03
@@ -20,6 +21,9 @@ PAYLOAD_TOLERANCE_BYTES = 64 * 1024
 # A dropped frame is sent again, and TCP may send one more that had arrived (RFC 2018, section 5).
 LONGEST_PACKET_BYTES = 9000
 RESENT_BYTES_PER_DROP = 2 * LONGEST_PACKET_BYTES
+# Counters are asked for five times a second. A machine that gets to it more seldom than this does
+# not know what passed in a round, which is no fault of the network's.
+LONGEST_STEP_S = 1.0
 
 
 def invalid_reasons(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -34,10 +38,15 @@ def invalid_reasons(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, An
     found = [reason for check in checks for reason in check(evidence)]
     return [
         *found,
-        *([] if evidence.unjudged else _odd_links(evidence, link_bytes)),
+        *_odd_links(evidence, link_bytes),
         *evidence.further_reasons,
-        *evidence.machine_reasons,
+        *machine_reasons(evidence, link_bytes),
     ]
+
+
+def machine_reasons(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return those reasons that are the machine's: how it ran, and counters it read too seldom."""
+    return [*evidence.machine_reasons, *_seldom_read_links(evidence, link_bytes)]
 
 
 def ends_of(evidence: Evidence) -> dict[str, WorkerRow]:
@@ -88,23 +97,80 @@ def _uncounted_directions(evidence: Evidence) -> list[str]:
 
 def _odd_links(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the directions whose payload is not what was predicted, within the tolerance."""
-    dropped = sum(row["drops"] for row in link_bytes.values())
-    repeated = repeated_packets(evidence)
-    resent_bytes = RESENT_BYTES_PER_DROP * dropped + LONGEST_PACKET_BYTES * repeated
+    dropped, repeated = _dropped_frames(link_bytes), repeated_packets(evidence)
     explanation = f"{dropped} dropped frames in all do not explain it"
     if repeated:
         explanation = f"{dropped} dropped frames and {repeated} repeated packets do not explain it"
     return [
         f"{name} carried {row['measured_payload_bytes']} bytes of payload, predicted "
         f"{row['predicted_payload_bytes']}; {explanation}"
-        for name, row in link_bytes.items()
-        if not payload_is_as_predicted(
-            row["measured_payload_bytes"],
-            row["predicted_payload_bytes"] - row["background_payload_bytes"],
-            resent_bytes,
-            (row["background_least_bytes"], row["background_most_bytes"]),
-        )
+        for name, row in _odd_rows(evidence, link_bytes)
+        if not _is_seldom_read(evidence, link_bytes, name)
     ]
+
+
+def _seldom_read_links(
+    evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Return the directions whose bytes look odd only because counters were read too seldom."""
+    return [
+        f"counters of {name} were read only once in {_step(evidence, name)[0]:.1f} s, so that its "
+        f"{row['measured_payload_bytes']} bytes of payload, predicted "
+        f"{row['predicted_payload_bytes']}, are uncertain by {_step(evidence, name)[1]}"
+        for name, row in _odd_rows(evidence, link_bytes)
+        if _is_seldom_read(evidence, link_bytes, name)
+    ]
+
+
+def _odd_rows(
+    evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    if evidence.unjudged:
+        return []
+    resent_bytes = _resent_bytes(evidence, link_bytes)
+    rows = link_bytes.items()
+    return [(name, row) for name, row in rows if not _row_is_as_predicted(row, resent_bytes)]
+
+
+def _is_seldom_read(
+    evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]], name: str
+) -> bool:
+    seconds, uncertain_bytes = _step(evidence, name)
+    return seconds > LONGEST_STEP_S and _row_is_as_predicted(
+        link_bytes[name], _resent_bytes(evidence, link_bytes), uncertain_bytes
+    )
+
+
+def _step(evidence: Evidence, name: str) -> tuple[float, int]:
+    """Return the longest time between readings around rounds' ends, and their bytes in all."""
+    readings = evidence.links.get(Direction.parse(name))
+    moments = {time_s for one in evidence.windows for time_s in (one.start_s, one.end_s)}
+    steps = [readings.step_at(time_s) for time_s in moments] if readings else []
+    moved = [step for step in steps if step[1]]
+    return max((step[0] for step in moved), default=0.0), sum(step[1] for step in moved)
+
+
+def _row_is_as_predicted(
+    row: Mapping[str, Any], resent_bytes: int, uncertain_bytes: int = 0
+) -> bool:
+    return payload_is_as_predicted(
+        row["measured_payload_bytes"],
+        row["predicted_payload_bytes"] - row["background_payload_bytes"],
+        resent_bytes,
+        (
+            row["background_least_bytes"] - uncertain_bytes,
+            row["background_most_bytes"] + uncertain_bytes,
+        ),
+    )
+
+
+def _dropped_frames(link_bytes: Mapping[str, Mapping[str, Any]]) -> int:
+    return sum(row["drops"] for row in link_bytes.values())
+
+
+def _resent_bytes(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]) -> int:
+    dropped, repeated = _dropped_frames(link_bytes), repeated_packets(evidence)
+    return RESENT_BYTES_PER_DROP * dropped + LONGEST_PACKET_BYTES * repeated
 
 
 def repeated_packets(evidence: Evidence) -> int:

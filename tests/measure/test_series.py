@@ -34,6 +34,13 @@ def _series(*points: tuple[float, int]) -> Series:
     return series
 
 
+def test_what_passed_between_two_readings_around_a_moment_is_not_known_better() -> None:
+    one = _series((10.0, 1000), (12.0, 3000), (13.0, 3000))
+    assert one.step_at(11.0) == (2.0, 2000)
+    assert one.step_at(12.5) == (1.0, 0)
+    assert one.step_at(9.0) == one.step_at(14.0) == (0.0, 0)
+
+
 def test_counts_grow_linearly_between_samples() -> None:
     series = {UP: _series((10.0, 1000), (12.0, 3000), (13.0, 3000))}
     assert bytes_between(series, 10.0, 11.0) == {UP: 1000}

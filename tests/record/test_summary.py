@@ -249,6 +249,24 @@ def test_packets_that_islands_repeated_explain_bytes_that_they_could_have_made(
     assert "0 dropped frames and 131 repeated packets do not explain it" in after(131)[0]
 
 
+def test_counters_read_too_seldom_are_the_machines_fault_and_not_the_links(
+    evidence: Evidence,
+) -> None:
+    # The last round's window ends 0.5 s after its last result, which came at 112.
+    late = Series()
+    for time_s, count in ((100.0, 0), (104.0, 0), (105.0, 1), (109.9, 1), (114.0, 2)):
+        late.append(time_s, Counts(count * WIRE_BYTES, count * 1000, 0))
+    seldom = summarize(replace(evidence, links={UP: evidence.links[UP], WAN: late}))
+    assert seldom["reasons"] == seldom["machine_reasons"]
+    assert "counters of NYC>LON were read only once in 4.1 s" in seldom["reasons"][0]
+    assert f"are uncertain by {WIRE_BYTES}" in seldom["reasons"][0]
+    half = Series()
+    for time_s, count in ((100.0, 0), (104.0, 0), (105.0, 1), (114.0, 1)):
+        half.append(time_s, Counts(count * WIRE_BYTES, count * 1000, 0))
+    silent = summarize(replace(evidence, links={UP: evidence.links[UP], WAN: half}))
+    assert silent["reasons"][0].startswith("NYC>LON carried") and not silent["machine_reasons"]
+
+
 def test_a_silent_link_makes_a_run_invalid(evidence: Evidence) -> None:
     links = {UP: evidence.links[UP], WAN: _series(2, 0, 0)}
     assert _reasons(replace(evidence, links=links))[0].startswith("NYC>LON carried 0 bytes")
