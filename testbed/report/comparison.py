@@ -16,7 +16,7 @@ from testbed.report.comparison_tables import (
     write_values,
 )
 from testbed.report.formats import digits, percent
-from testbed.report.headline import BAD, GOOD, Fact, Verdict, few
+from testbed.report.headline import BAD, GOOD, OPEN, Fact, Verdict, few
 from testbed.report.machine_plots import machine_plots
 from testbed.report.page import Drawing, environment, manifest_data, phone_map
 from testbed.report.plotting import report_style
@@ -118,10 +118,14 @@ def judge(view: ComparisonView) -> Verdict:
         COMPARISON,
     )
     statement = str(view.data.get("statement") or "")
-    if all(one.valid for one in view.variants) and view.variants:
-        left_out = tuple(f"Left out: {reason}" for reason in reasons)
-        return Verdict(GOOD, "Valid", (*((statement,) if statement else ()), *left_out))
-    return Verdict(BAD, "Not valid in part: do not cite", reasons)
+    if not view.variants or not all(one.valid for one in view.variants):
+        return Verdict(BAD, "Not valid in part: do not cite", reasons)
+    said = (statement,) if statement else ()
+    if not reasons:
+        return Verdict(GOOD, "Valid", said)
+    runs = [run for one in view.variants for run in one.runs]
+    title = f"Valid by {sum(run.valid for run in runs)} of {len(runs)} runs"
+    return Verdict(OPEN, title, (*said, *(f"Left out: {reason}" for reason in reasons)))
 
 
 def key_figures(view: ComparisonView) -> list[Fact]:

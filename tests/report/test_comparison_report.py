@@ -10,7 +10,7 @@ import pytest
 
 from testbed.report.comparison import describe, judge, key_figures, write_comparison_report
 from testbed.report.comparison_tables import heat_table, inversion_lines, metric_table, pair_table
-from testbed.report.headline import BAD, GOOD
+from testbed.report.headline import BAD, GOOD, OPEN
 from testbed.report.variants import ComparisonView, view_comparison
 from topologies.errors import UserError
 
@@ -56,6 +56,15 @@ def test_a_comparison_is_valid_where_every_variant_is(
     found = judge(changed(record, tmp_path, variants=data["variants"]))
     assert found.kind == BAD
     assert found.reasons == ("ring, repetition 1: steal; and 1 more",)
+
+
+def test_a_comparison_that_leaves_runs_out_says_how_many(record: Path, tmp_path: Path) -> None:
+    data = json.loads((record / "comparison.json").read_text())
+    runs = sum(len(one["runs"]) for one in data["variants"])
+    data["variants"][1]["runs"][0] |= {"valid": False, "reasons": ["steal"]}
+    found = judge(changed(record, tmp_path, variants=data["variants"]))
+    assert (found.kind, found.word) == (OPEN, f"Valid by {runs - 1} of {runs} runs")
+    assert found.reasons[-1] == "Left out: ring, repetition 1: steal"
 
 
 def test_a_target_that_was_never_reached_is_said_so(record: Path, tmp_path: Path) -> None:
