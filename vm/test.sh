@@ -145,7 +145,7 @@ main() {
   test_isolated "$@" || status=$?
   leave
   [ "$status" = 0 ] || exit "$status"
-  diff <(echo "$before") <(outside) || fail 'something is left on this machine (>), see above'
+  diff <(echo "$before") <(echo "$(outside)") || fail 'something is left on this machine (>), see above'
   took all "$started"
   say "passed; nothing is left but the results in build/vm/test"
 }
