@@ -133,7 +133,7 @@ main() {
   mkdir -p "$ATOLL_VM_RESULTS"
   install_packages
   took packages "$started"
-  local since=$SECONDS before status=0
+  local since=$SECONDS before after status=0
   build_box
   took box "$since"
   choose_accelerator
@@ -145,7 +145,8 @@ main() {
   test_isolated "$@" || status=$?
   leave
   [ "$status" = 0 ] || exit "$status"
-  diff <(echo "$before") <(echo "$(outside)") || fail 'something is left on this machine (>), see above'
+  after=$(outside)
+  diff <(echo "$before") <(echo "$after") || fail 'something is left on this machine (>), see above'
   took all "$started"
   say "passed; nothing is left but the results in build/vm/test"
 }
