@@ -8,7 +8,7 @@ record of its own in `variants/<variant>/<repetition>/` of the run's.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from testbed.deploy.island import Islands
@@ -130,13 +130,22 @@ def _conclude_plain(job: Job, summary: Summary, standing: Standing, record: RunR
 def _conclude(jobs: Sequence[Job], summaries: Sequence[Summary], standing: Standing) -> int:
     """Print what went wrong in a run of several trainings; what they came to is compared later."""
     standing.stages.finish()
+    found = [(job, _failures(job, summary)) for job, summary in zip(jobs, summaries, strict=True)]
     failures = [
-        f"{job.variant.name}, {job.repetition}: {line}"
-        for job, summary in zip(jobs, summaries, strict=True)
-        for line in _failures(job, summary)
+        f"{job.variant.name}, {job.repetition}: {line}" for job, lines in found for line in lines
     ]
     _say(standing, [], failures)
-    return 1 if failures else 0
+    return 1 if without_success((job.variant.name, not lines) for job, lines in found) else 0
+
+
+def without_success(trainings: Iterable[tuple[str, bool]]) -> set[str]:
+    """Return the variants of which no repetition did what was asked; that is what repeating is for.
+
+    Args:
+        trainings: of each the variant's name, and whether nothing went wrong.
+    """
+    outcomes = list(trainings)
+    return {name for name, _ in outcomes} - {name for name, succeeded in outcomes if succeeded}
 
 
 def _say(standing: Standing, lines: Sequence[str], failures: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from testbed.experiment.conduct import without_success
 from testbed.experiment.faults import (
     changed_fields,
     directions_of,
@@ -122,3 +123,9 @@ def test_too_little_memory_is_one_line_with_both_figures() -> None:
         "9 workers with messages of 3.2 MB need about 3.8 GB of memory, and 2.1 GB are available: "
         "take a smaller topology or message"
     )
+
+
+def test_a_variant_has_failed_when_none_of_its_repetitions_did_what_was_asked() -> None:
+    trainings = [("ring", True), ("exchange", False), ("ring", False), ("exchange", False)]
+    assert without_success(trainings) == {"exchange"}
+    assert without_success([("ring", False), ("ring", True)]) == set()
