@@ -7,7 +7,7 @@ caller adds, such as a machine that was too slow for what it emulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.measure.crosscheck import disagreements
@@ -104,8 +104,8 @@ def _odd_links(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]) 
     return [
         f"{name} carried {row['measured_payload_bytes']} bytes of payload, predicted "
         f"{row['predicted_payload_bytes']}; {explanation}"
-        for name, row in _odd_rows(evidence, link_bytes)
-        if not _is_seldom_read(evidence, link_bytes, name)
+        for name, row, step_s, _ in _odd_rows(evidence, link_bytes)
+        if not step_s
     ]
 
 
@@ -114,31 +114,30 @@ def _seldom_read_links(
 ) -> list[str]:
     """Return the directions whose bytes look odd only because counters were read too seldom."""
     return [
-        f"counters of {name} were read only once in {_step(evidence, name)[0]:.1f} s, so that its "
+        f"counters of {name} were read only once in {step_s:.1f} s, so that its "
         f"{row['measured_payload_bytes']} bytes of payload, predicted "
-        f"{row['predicted_payload_bytes']}, are uncertain by {_step(evidence, name)[1]}"
-        for name, row in _odd_rows(evidence, link_bytes)
-        if _is_seldom_read(evidence, link_bytes, name)
+        f"{row['predicted_payload_bytes']}, are uncertain by {step_bytes}"
+        for name, row, step_s, step_bytes in _odd_rows(evidence, link_bytes)
+        if step_s
     ]
 
 
 def _odd_rows(
     evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]
-) -> list[tuple[str, Mapping[str, Any]]]:
+) -> Iterator[tuple[str, Mapping[str, Any], float, int]]:
+    """Yield each odd direction and, if that explains it, the step of its readings; else zeros."""
     if evidence.unjudged:
-        return []
-    resent_bytes = _resent_bytes(evidence, link_bytes)
-    rows = link_bytes.items()
-    return [(name, row) for name, row in rows if not _row_is_as_predicted(row, resent_bytes)]
-
-
-def _is_seldom_read(
-    evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]], name: str
-) -> bool:
-    seconds, uncertain_bytes = _step(evidence, name)
-    return seconds > LONGEST_STEP_S and _row_is_as_predicted(
-        link_bytes[name], _resent_bytes(evidence, link_bytes), uncertain_bytes
-    )
+        return
+    resent_bytes = RESENT_BYTES_PER_DROP * _dropped_frames(link_bytes)
+    resent_bytes += LONGEST_PACKET_BYTES * repeated_packets(evidence)
+    for name, row in link_bytes.items():
+        if _row_is_as_predicted(row, resent_bytes):
+            continue
+        step_s, step_bytes = _step(evidence, name)
+        if step_s > LONGEST_STEP_S and _row_is_as_predicted(row, resent_bytes, step_bytes):
+            yield name, row, step_s, step_bytes
+        else:
+            yield name, row, 0.0, 0
 
 
 def _step(evidence: Evidence, name: str) -> tuple[float, int]:
@@ -166,11 +165,6 @@ def _row_is_as_predicted(
 
 def _dropped_frames(link_bytes: Mapping[str, Mapping[str, Any]]) -> int:
     return sum(row["drops"] for row in link_bytes.values())
-
-
-def _resent_bytes(evidence: Evidence, link_bytes: Mapping[str, Mapping[str, Any]]) -> int:
-    dropped, repeated = _dropped_frames(link_bytes), repeated_packets(evidence)
-    return RESENT_BYTES_PER_DROP * dropped + LONGEST_PACKET_BYTES * repeated
 
 
 def repeated_packets(evidence: Evidence) -> int:
