@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from torch.distributed import HashStore
 
 from testbed.accelerator.config import Address
@@ -189,6 +190,17 @@ def together(members: int, call: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(members) as pool:
         return list(pool.map(run, range(members)))
+
+
+def means_by_exchange(
+    lo: Loopback, tensor_of: Callable[[int, int], Tensor], calls: int
+) -> list[Tensor]:
+    """Return what the naive exchange makes of each call's tensors, by member and call."""
+    with collectives(lo, "exchange") as opened:
+        return [
+            together(lo.members, lambda i, c=call: opened[i].allreduce(tensor_of(i, c)))[0]
+            for call in range(calls)
+        ]
 
 
 def errors(members: int, call: Callable[[int], Any]) -> list[str]:

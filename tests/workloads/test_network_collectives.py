@@ -16,6 +16,7 @@ from tests.workloads.loopback_group import (
     Loopback,
     collectives,
     errors,
+    means_by_exchange,
     together,
 )
 from workloads.collectives.network import NetworkCollective
@@ -54,12 +55,7 @@ def group(
 @pytest.fixture(scope="module")
 def by_exchange(tmp_path_factory: pytest.TempPathFactory) -> list[Tensor]:
     """What the naive exchange makes of three calls in a row."""
-    lo = Loopback(tmp_path_factory.mktemp("reference"), MEMBERS)
-    with collectives(lo, "exchange") as opened:
-        return [
-            together(MEMBERS, lambda i, c=call: opened[i].allreduce(changing(i, c)))[0]
-            for call in range(3)
-        ]
+    return means_by_exchange(Loopback(tmp_path_factory.mktemp("reference"), MEMBERS), changing, 3)
 
 
 def test_every_kind_gives_the_bits_of_the_exchange_to_all(

@@ -18,9 +18,9 @@ from tests.workloads.loopback_group import (
     SITES,
     WINDOW,
     Loopback,
-    collectives,
     errors,
     group_of,
+    means_by_exchange,
     open_accelerators,
     together,
 )
@@ -112,11 +112,7 @@ def changing(member: int, call: int) -> Tensor:
 @pytest.fixture(scope="module")
 def by_exchange(tmp_path_factory: pytest.TempPathFactory) -> list[Tensor]:
     """What the naive exchange makes of three calls in a row."""
-    with collectives(Loopback(tmp_path_factory.mktemp("whole"), MEMBERS), "exchange") as opened:
-        return [
-            together(MEMBERS, lambda i, c=call: opened[i].allreduce(changing(i, c)))[0]
-            for call in range(3)
-        ]
+    return means_by_exchange(Loopback(tmp_path_factory.mktemp("whole"), MEMBERS), changing, 3)
 
 
 def test_means_have_the_bits_of_a_message_in_one_piece(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.workloads.awaiting import await_round
 from workloads.collectives.ring import expected_ring_payload_bytes
-from workloads.training.records import read_events
 
 pytestmark = pytest.mark.root
 
@@ -113,12 +112,3 @@ def test_both_sides_of_a_cut_link_say_whom_they_lost(
     for survivor in (outcomes[0], outcomes[2]):
         assert survivor.stderr.startswith("error: lost LON (rank 1): no answer from there")
     assert outcomes[1].stderr.startswith("error: lost NYC (rank 0), which keeps the rendezvous")
-
-
-def await_round(path: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if path.exists() and any(event["event"] == "round" for event in read_events(path)):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"no round in {path} within a minute")

@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.workloads.awaiting import await_round
 from workloads.training.records import mean_over_workers, read_events
 
 TRAIN = ["-m", "workloads.training.train", "--preset", "tiny"]
@@ -176,12 +176,3 @@ def test_a_worker_that_fails_by_itself_is_named_with_its_reason(
     assert [outcome.exit_code for outcome in outcomes] == [1, 1, 1]
     for other in (outcomes[0], outcomes[2]):
         assert other.stderr == "error: LON (rank 1) failed: MemoryError: no room for the windows\n"
-
-
-def await_round(path: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if path.exists() and any(e["event"] == "round" for e in read_events(path)):
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"no round in {path} within a minute")
